@@ -30,20 +30,22 @@ def with_epoch(assignment: Assignment, epoch: int) -> OwnedEpochs:
     return {topic_id: dict.fromkeys(partitions, epoch) for topic_id, partitions in assignment.items()}
 
 
-def owns_any(owned: Sequence[TopicPartitions] | None, of: OwnedEpochs) -> bool:
-    """Return True if a member reports one of these partitions, or reports nothing: it may then own all."""
+def owns_any(owned: Sequence[TopicPartitions] | None, known: OwnedEpochs) -> bool:
+    """Return True if a member reports a known partition, or reports nothing: it may own all of them then."""
     if owned is None:
         return True
     return any(
-        partition in of.get(topic_id, ()) for topic_id, partitions in owned for partition in partitions
+        partition in known.get(topic_id, ()) for topic_id, partitions in owned for partition in partitions
     )
 
 
-def is_subset(owned: Sequence[TopicPartitions] | None, of: OwnedEpochs) -> bool:
-    """Return True if all partitions that a member reports are among these.
+def is_subset(owned: Sequence[TopicPartitions] | None, known: OwnedEpochs) -> bool:
+    """Return True if all partitions that a member reports are among the known ones.
 
     A member that reports nothing may own others, so the result is False.
     """
     if owned is None:
         return False
-    return all(topic_id in of and of[topic_id].keys() >= set(partitions) for topic_id, partitions in owned)
+    return all(
+        topic_id in known and known[topic_id].keys() >= set(partitions) for topic_id, partitions in owned
+    )

@@ -45,7 +45,7 @@ from ottla.groupcoord.consumer.consumer_commands import (
 from ottla.groupcoord.consumer.consumer_group import ConsumerGroup
 from ottla.groupcoord.consumer.consumer_group_describe import describe_consumer_groups
 from ottla.groupcoord.consumer.consumer_group_heartbeat import (
-    compute_put_off_target,
+    compute_deferred_target,
     consumer_group_heartbeat,
     target_computed,
 )
@@ -55,7 +55,7 @@ from ottla.groupcoord.consumer.consumer_timers import (
     expire_member_join,
     expire_member_sync,
     expire_revocation,
-    timers_of_loaded,
+    start_consumer_group,
     topics_changed,
 )
 from ottla.groupcoord.consumer.downgrade_group import finish_downgrade
@@ -100,7 +100,7 @@ from ottla.groupcoord.share.delete_share_groups import delete_groups_of_any_kind
 from ottla.groupcoord.share.share_commands import ShareGroupHeartbeat
 from ottla.groupcoord.share.share_group import ShareGroup
 from ottla.groupcoord.share.share_group_heartbeat import share_target_computed
-from ottla.groupcoord.share.share_membership import sessions_of_loaded, start_share_session
+from ottla.groupcoord.share.share_membership import start_share_group, start_share_session
 from ottla.groupcoord.share.share_states import look_for_deleted_topics
 from ottla.groupcoord.timer_commands import (
     AnswerHeldHeartbeat,
@@ -133,11 +133,11 @@ class Coordinator:
         for group in shard.groups.values():
             match group:
                 case ClassicGroup():
-                    effects += self._settled(start_classic_group(shard, group, now_ms), now_ms)
+                    effects += self._replay_appends(start_classic_group(shard, group, now_ms), now_ms)
                 case ConsumerGroup():
-                    effects += timers_of_loaded(shard, group)
+                    effects += start_consumer_group(shard, group)
                 case ShareGroup():
-                    effects += sessions_of_loaded(shard, group)
+                    effects += start_share_group(shard, group)
         return effects
 
     def handle(self, command: Command, now_ms: int) -> list[Effect]:
@@ -148,7 +148,7 @@ class Coordinator:
             token = getattr(command, "token", None)
             assert token is not None, (command, error)
             return [Refuse(token, error.code, error.detail)]
-        return self._settled(effects, now_ms)
+        return self._replay_appends(effects, now_ms)
 
     def extend_session(self, command: ConsumerGroupHeartbeat | ShareGroupHeartbeat) -> list[Effect]:
         """Extend the session of a member whose heartbeat cannot be decided now: it is alive all the same."""
@@ -182,9 +182,9 @@ class Coordinator:
         """Assert the invariants that hold between any two commands; tests call it after each."""
         self.shard.check_invariants()
 
-    def _settled(self, effects: list[Effect], now_ms: int) -> list[Effect]:
+    def _replay_appends(self, effects: list[Effect], now_ms: int) -> list[Effect]:
         """Replay the appended records, and decide the commands that follow from them."""
-        settled: list[Effect] = []
+        following: list[Effect] = []
         changed: ConsumerGroup | None = None
         records: list[GroupRecord] = []  # without offsets, which are no news to members
         for effect in effects:
@@ -196,7 +196,7 @@ class Coordinator:
                 if records:
                     changed = self.shard.consumer_group(records[-1].group_id)
             if isinstance(effect, ContinueWith):
-                settled += self.handle(effect.command, now_ms)
+                following += self.handle(effect.command, now_ms)
             elif isinstance(effect, AddTimelineEvent):
                 group = self.shard.consumer_group(effect.group_id)
                 assert group is not None, effect
@@ -205,14 +205,14 @@ class Coordinator:
                 sharing = self.shard.share_group(effect.group_id)
                 assert sharing is not None, effect
                 sharing.note_initializing({one.key.topic_id for one in effect.requests}, now_ms)
-                settled.append(effect)
+                following.append(effect)
             else:
-                settled.append(effect)
+                following.append(effect)
         if changed is not None:
             changed.end_rebalance(now_ms)
         if records:
-            settled += self._settled(wake_for_records(self.shard, records), now_ms)
-        return settled
+            following += self._replay_appends(wake_for_records(self.shard, records), now_ms)
+        return following
 
     def _decide(self, command: Command, now_ms: int) -> list[Effect]:
         shard = self.shard
@@ -251,7 +251,7 @@ class Coordinator:
             case ExpireRevocation():
                 return expire_revocation(shard, command, now_ms)
             case ComputeTarget():
-                return compute_put_off_target(shard, command, now_ms)
+                return compute_deferred_target(shard, command, now_ms)
             case ExpireMemberJoin():
                 return expire_member_join(shard, command, now_ms)
             case ExpireMemberSync():

@@ -13,7 +13,7 @@ MAX_PENDING_MEMBERS = 10_000
 MAX_PROTOCOLS = 100
 # The most characters of a client id or an instance id that go into a member id; topic names have at most 249.
 MAX_MEMBER_NAME_CHARS = 255
-# The memory of a group without members or offsets, as measured. A shard with more groups than the maximum
+# The memory of a group without members or offsets, as measured. A shard with the maximum number of groups
 # rejects new ones (COORDINATOR_NOT_AVAILABLE).
 GROUP_BYTES = 2_000
 MAX_GROUPS_PER_SHARD = 200_000
@@ -80,7 +80,9 @@ class CoordinatorConfig:
 
     @property
     def share_initialize_retry_interval_ms(self) -> int:
-        """Return the time within which the share coordinators must answer: at least that of a commit."""
+        """Return the time after which a request to the share coordinators is sent again: at least that of a
+        commit.
+        """
         return max(self.group_share_initialize_retry_interval_ms, self.offsets_commit_timeout_ms)
 
 

@@ -46,11 +46,11 @@ def _listed(group: Group) -> ListedGroup:
 
 def _describe(group_id: str, group: Group | None) -> GroupDescription:
     if not isinstance(group, ClassicGroup):
-        what = "not found." if group is None else "is not a classic group."
+        problem = "not found." if group is None else "is not a classic group."
         return GroupDescription(
             group_id=group_id,
             error=ErrorCode.GROUP_ID_NOT_FOUND,
-            detail=f"Group {group_id} {what}",
+            detail=f"Group {group_id} {problem}",
             state=GroupState.DEAD.value,
         )
     # Metadata of members means something only under the protocol that a stable group has chosen.

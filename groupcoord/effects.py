@@ -19,7 +19,7 @@ from ottla.groupcoord.consumer.executor_tasks import ExecutorTask
 from ottla.groupcoord.coordinator_effects import Append, CancelTimer, Refuse, Reply, StartTimer, TimerKey
 from ottla.groupcoord.offsets.offset_results import OffsetCommitResult, OffsetDeleteResult, OffsetFetchResult
 from ottla.groupcoord.record_codec import AppendedRecord
-from ottla.groupcoord.share.share_effects import AskPersister, DeleteShareState, InitializeShareState
+from ottla.groupcoord.share.share_effects import DeleteShareState, InitializeShareState, PersisterRequest
 from ottla.groupcoord.share.share_results import (
     AlterShareGroupOffsetsResult,
     DeleteShareGroupOffsetsResult,
@@ -32,12 +32,12 @@ from ottla.groupcoord.timeline import Event
 __all__ = [
     "AddTimelineEvent",
     "Append",
-    "AskPersister",
     "CancelTimer",
     "ContinueWith",
     "DeleteShareState",
     "Effect",
     "InitializeShareState",
+    "PersisterRequest",
     "Refuse",
     "Reply",
     "Result",
@@ -102,5 +102,5 @@ Effect: TypeAlias = (
     | ContinueWith
     | AddTimelineEvent
     | RunTask
-    | AskPersister
+    | PersisterRequest
 )

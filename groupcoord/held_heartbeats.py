@@ -35,7 +35,7 @@ class HeldHeartbeats:
     def groups(self) -> list[str]:
         return list(self._by_group)
 
-    def of_group(self, group_id: str) -> list[HeldCommand]:
+    def heartbeats_of_group(self, group_id: str) -> list[HeldCommand]:
         held = self._by_group.get(group_id)
         return [] if held is None else list(held.values())
 

@@ -106,8 +106,8 @@ class JavaHashMap(Generic[K, V]):
             number = hash_of(key)
             return (number ^ number >> 16) & mask
 
-        came = reversed(self._content) if self._is_computed else iter(self._content)
-        return sorted(came, key=bucket)  # a stable sort: it keeps the order within a bucket
+        inserted = reversed(self._content) if self._is_computed else iter(self._content)
+        return sorted(inserted, key=bucket)  # a stable sort: it keeps the order within a bucket
 
     def _grow_if_full(self) -> None:
         if len(self._content) > self._buckets * _LOAD_FACTOR:

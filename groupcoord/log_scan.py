@@ -7,6 +7,7 @@ shape. All of it is pure and shares nothing, so a thread can do it.
 """
 
 from collections.abc import Callable, Generator, Iterator
+from itertools import islice
 from typing import Final, NamedTuple, Protocol
 
 from ottla.logstore.opened_records import OpenedRecords
@@ -34,10 +35,10 @@ class Unreadable:
         self.count = 0
         self.first: list[str] = []  # at most MAX_UNREADABLE
 
-    def add(self, what: str) -> None:
+    def add(self, detail: str) -> None:
         self.count += 1
         if len(self.first) < MAX_UNREADABLE:
-            self.first.append(what)
+            self.first.append(detail)
 
 
 class LogBatch(NamedTuple):
@@ -71,7 +72,7 @@ class Pauses:
         self.pause = pause
         self._records = 0
 
-    def worked(self, records: int) -> None:
+    def count(self, records: int) -> None:
         """Count records that were read."""
         self._records += records
         if self._records >= PAUSE_RECORDS:
@@ -88,7 +89,7 @@ def feed_batches(content: bytes, take_batch: Callable[[bytes, LogBatch], None], 
     for batch in iterate_batches(content):
         take_batch(content, batch)
         next_offset = batch.next_offset
-        pauses.worked(batch.records)
+        pauses.count(batch.records)
     return next_offset
 
 
@@ -115,24 +116,23 @@ def iterate_batches(content: bytes) -> Iterator[LogBatch]:
 def iterate_keys(
     content: bytes, batch: LogBatch, pause: Callable[[], None] = lambda: None
 ) -> Iterator[tuple[bytes, bytes | None]]:
-    """Yield key and value of each record of `batch` that has a key.
+    """Yield key and value of each record of `batch` that has a key, in the order of the log.
 
     Compressed records are opened a piece at a time. `pause` is called every `PAUSE_RECORDS` of a batch; an
-    exception of it ends the reading. If a record has an unusual shape, the whole batch is read again from its
-    first record by `iterate_records`, which tells an unusual record from bytes that are no record
-    (KafkaError): pairs that were yielded before are then yielded a second time.
+    exception of it ends the reading. If a record has an unusual shape, the batch is read again by
+    `iterate_records`, which tells an unusual record from bytes that are no record (KafkaError).
     """
     if batch.attributes & COMPRESSION_MASK:
         body = memoryview(content)[batch.start + HEADER_SIZE : batch.end]
         opened = OpenedRecords(compression_of(batch.attributes), body, pause=pause)
-        is_done = yield from _opened_keys(opened, batch.records, pause)
+        index, is_done = yield from _opened_keys(opened, batch.records, pause)
     else:
         start = batch.start + HEADER_SIZE
         index, end = yield from _usual_keys(content, start, batch.end, 0, batch.records, pause)
         is_done = (index, end) == (batch.records, batch.end)
     if not is_done:
         whole = memoryview(content)[batch.start : batch.end]
-        for record in paused(iterate_records(whole), pause):
+        for record in islice(paused(iterate_records(whole), pause), index, None):
             if record.key is not None:
                 yield bytes(record.key), None if record.value is None else bytes(record.value)
 
@@ -147,8 +147,11 @@ def paused(records: Iterator[Record], pause: Callable[[], None]) -> Iterator[Rec
 
 def _opened_keys(
     opened: OpenedRecords, count: int, pause: Callable[[], None]
-) -> Generator[tuple[bytes, bytes | None], None, bool]:
-    """Yield the pairs that `_usual_keys` finds in each piece; return True if these were all records."""
+) -> Generator[tuple[bytes, bytes | None], None, tuple[int, bool]]:
+    """Yield the pairs that `_usual_keys` finds in each piece.
+
+    Return the number of records that were read, and True if these are the whole batch.
+    """
     index = 0
     while True:
         content = bytes(opened.content)
@@ -156,9 +159,9 @@ def _opened_keys(
             content, opened.position, len(content), index, count, pause
         )
         if index == count:
-            return opened.is_at_end()
+            return index, opened.is_at_end()
         if not opened.more():
-            return False
+            return index, False
 
 
 def _usual_keys(

@@ -2,8 +2,9 @@
 
 A member stays until its session is over, even if its client is gone, and may bring a megabyte of metadata.
 Members that come when there is no room get COORDINATOR_NOT_AVAILABLE: their clients look for the coordinator,
-try again, and get in when others have left. Large members leave a quarter of the room to small ones, so that
-a few of them do not keep all others out; the last eighth is for the assignments of present members.
+try again, and get in when others have left. A large request leaves a quarter of the room to small ones, so
+that a few large members do not keep all others out. The last eighth is for small assignments of present
+members.
 """
 
 from typing import Final
@@ -20,7 +21,10 @@ LITTLE_BYTES: Final = 16_384  # enough for a member of thousands of partitions w
 
 
 def check_members(members: ShardBytes, more_bytes: int, *, is_member: bool = False) -> None:
-    """Raise COORDINATOR_NOT_AVAILABLE if members may not take `more_bytes` more."""
+    """Raise COORDINATOR_NOT_AVAILABLE if members may not take `more_bytes` more.
+
+    `is_member` is True for bytes of members that are in their group already.
+    """
     if more_bytes <= 0:
         return
     eighths = 6 if more_bytes > LITTLE_BYTES else 8 if is_member else 7

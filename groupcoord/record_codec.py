@@ -1,8 +1,8 @@
 """Keys and values of `__consumer_offsets`: the coordinator's durable state in Apache Kafka's own schemas.
 
 A record's key begins with an int16 that says which kind it is (0 and 1 an offset, 2 a classic group, 3 to 8
-and 16 a consumer group, 10 to 15 a share group; others belong to streams groups), its value with the int16
-version of its schema; a null value is a tombstone.
+and 16 a consumer group, 10 to 15 a share group; from 17 on a streams group), its value with the int16 version
+of its schema; a null value is a tombstone.
 """
 
 from collections.abc import Sequence
@@ -78,7 +78,7 @@ def encode_value(record: GroupRecord) -> bytes | None:
 def decode_record(key: Buffer, value: Buffer | None) -> GroupRecord | None:
     """Return a record of the log, or None for one of a kind that this version does not know.
 
-    KafkaError(CORRUPT_MESSAGE) for bytes that are no record of either.
+    KafkaError(CORRUPT_MESSAGE) for bytes that are no key, or no value of their key's kind.
     """
     kind = int.from_bytes(key[:2]) if len(key) >= 2 else -1
     try:

@@ -122,9 +122,9 @@ class GroupShard:
         group = self.groups[group_id] = ClassicGroup(group_id, now_ms, self.member_bytes)
         return group
 
-    def drop_if_hollow(self, group: ClassicGroup) -> None:
+    def drop_if_unused(self, group: ClassicGroup) -> None:
         """Forget a group whose joins all failed, so that failing clients leave nothing behind (D5)."""
-        if not group.is_hollow() or self.offsets.has_any(group.group_id):
+        if not group.is_unused() or self.offsets.has_any(group.group_id):
             return
         if not self.pending.keys_of(group.group_id):
             self.groups.pop(group.group_id, None)
@@ -203,7 +203,7 @@ class GroupShard:
         group = self.consumer_group(record.group_id)
         if record.value is not None:
             if group is None:
-                self._make_way(record.group_id)
+                self._forget_other_kind(record.group_id)
                 group = ConsumerGroup(record.group_id, self.groups_by_topic, self.member_bytes)
                 self.groups[record.group_id] = group
             group.replay(record)
@@ -219,7 +219,7 @@ class GroupShard:
         group = self.share_group(record.group_id)
         if record.value is not None:
             if group is None:
-                self._make_way(record.group_id)
+                self._forget_other_kind(record.group_id)
                 group = ShareGroup(
                     record.group_id, self.groups_by_topic, self.groups_by_share_state, self.member_bytes
                 )
@@ -232,7 +232,7 @@ class GroupShard:
         elif group is not None:
             group.replay(record)
 
-    def _make_way(self, group_id: str) -> None:
+    def _forget_other_kind(self, group_id: str) -> None:
         """Forget the group that has this id, since another kind of group has it now."""
         classic = self.classic_group(group_id)
         if classic is not None:
@@ -253,7 +253,7 @@ class GroupShard:
             for partition, value in zip(partitions, values, strict=True):
                 key = OffsetKey(group_id, topic, partition)
                 if producer is None:
-                    self.pending.beat(key)
+                    self.pending.supersede(key)
                 else:
                     self.pending.put(producer.producer_id, key, value)
         self.count_offsets()
@@ -269,7 +269,7 @@ class GroupShard:
         value = pack_offset_value(record.value)
         if producer is None:
             self.offsets.put(*key, value)
-            self.pending.beat(key)
+            self.pending.supersede(key)
         else:
             self.pending.put(producer.producer_id, key, value)
         self.count_offsets()

@@ -44,7 +44,7 @@ class SubscribedTopics:
         for name, count in list(self._counts.items()):
             self.add((name,), -count)
 
-    def after(self, change: Mapping[str, int]) -> set[str]:
+    def names_after(self, change: Mapping[str, int]) -> set[str]:
         """Return the names that are wanted once the counts have changed by `change`."""
         names = set(self._counts)
         for name, difference in change.items():

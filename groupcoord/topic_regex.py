@@ -99,9 +99,9 @@ def _compiled(pattern: str) -> "re2._Regexp":
 def _in_re2j_words(message: bytes | str) -> str:
     """Return RE2's message in the words of re2j, without the part of the pattern that it quotes."""
     words = message.decode("utf-8", "replace") if isinstance(message, bytes) else message
-    what = words.split(":")[0]
-    return _RE2J_WORDS.get(what, what)
+    reason = words.split(":")[0]
+    return _RE2J_WORDS.get(reason, reason)
 
 
-def _refused(what: str) -> KafkaError:
-    return KafkaError(ErrorCode.INVALID_REGULAR_EXPRESSION, what)
+def _refused(reason: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_REGULAR_EXPRESSION, reason)

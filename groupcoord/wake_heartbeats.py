@@ -48,7 +48,7 @@ def wake_for_records(shard: GroupShard, records: Sequence[GroupRecord]) -> list[
 
 def wake_group(shard: GroupShard, group_id: str) -> list[Effect]:
     """Wake the held heartbeats of a group whose members may have something to learn."""
-    return _wake(shard, group_id, shard.held_heartbeats.of_group(group_id))
+    return _wake(shard, group_id, shard.held_heartbeats.heartbeats_of_group(group_id))
 
 
 def wake_for_topics(shard: GroupShard, command: TopicsChanged) -> list[Effect]:
@@ -63,9 +63,7 @@ def wake_for_topics(shard: GroupShard, command: TopicsChanged) -> list[Effect]:
 
 def _wake(shard: GroupShard, group_id: str, held: list[HeldCommand]) -> list[Effect]:
     group = shard.consumer_group(group_id)
-    woken = (
-        held if group is None else [command for command in held if _has_something_to_learn(group, command)]
-    )
+    woken = held if group is None else [command for command in held if _must_answer(group, command)]
     if group is not None and not woken and _needs_a_heartbeat(shard, group):
         woken = held[:1]  # one heartbeat, of any member, does it for the whole group
     effects = shard.held_heartbeats.wake(woken[:MAX_WOKEN])
@@ -88,7 +86,7 @@ def _needs_a_heartbeat(shard: GroupShard, group: ConsumerGroup) -> bool:
     )
 
 
-def has_nothing_to_learn(group: ConsumerGroup, member: ConsumerMember) -> bool:
+def is_up_to_date(group: ConsumerGroup, member: ConsumerMember) -> bool:
     """Return True if the member has no step to take and nothing to learn now."""
     if member.is_reconciled_to(group.assignment_epoch):
         return True
@@ -99,13 +97,13 @@ def has_nothing_to_learn(group: ConsumerGroup, member: ConsumerMember) -> bool:
     )
 
 
-def _has_something_to_learn(group: ConsumerGroup, command: object) -> bool:
+def _must_answer(group: ConsumerGroup, command: object) -> bool:
     if not isinstance(command, ConsumerGroupHeartbeat):
         return True  # its group was a classic one when it came
     member = group.members.get(command.member_id)
     if member is None or member.member_epoch != command.member_epoch:
         return True
-    return not has_nothing_to_learn(group, member)
+    return not is_up_to_date(group, member)
 
 
 def _has_free_partition(group: ConsumerGroup, member: ConsumerMember) -> bool:

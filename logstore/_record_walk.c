@@ -29,7 +29,7 @@ static const char deliver_at[] = "ottla.deliver.at";
 static const char deliver_after[] = "ottla.deliver.after.ms";
 
 /* The numbers are also in pure_record_walk.py. */
-enum { SOUND, LENGTH, FIELD, DELTA, HEADERS, HEADER_NAME, ENDS_EARLY, KEYLESS, TIMESTAMP, DELAY, TOO_LATE };
+enum { VALID, LENGTH, FIELD, DELTA, HEADERS, HEADER_NAME, ENDS_EARLY, KEYLESS, TIMESTAMP, DELAY, TOO_LATE };
 
 typedef const unsigned char *place;
 
@@ -103,7 +103,7 @@ typedef struct {
 static void walk_records(walked_t *walked, place stop, int64_t last, int64_t max_bytes, const rules_t *rules) {
     place p = walked->at, first = p;
     int64_t index = walked->index, largest = walked->largest;
-    int problem = SOUND;
+    int problem = VALID;
     while (index < last && p - first < max_bytes) {
         place start = p;
         int is_bad = 0;
@@ -120,7 +120,7 @@ static void walk_records(walked_t *walked, place stop, int64_t last, int64_t max
         else if (delta != index) problem = DELTA;
         else if (headers < 0 || headers > (end - p) / 2) problem = HEADERS; /* a header takes at least two
         bytes */
-        for (; problem == SOUND && headers; headers--) {
+        for (; problem == VALID && headers; headers--) {
             int64_t name = varint(&p, end, MAX_VARINT_BYTES, &is_bad);
             if (is_bad) { problem = FIELD; break; }
             if (name < 0) { problem = HEADER_NAME; break; }
@@ -129,8 +129,8 @@ static void walk_records(walked_t *walked, place stop, int64_t last, int64_t max
             step(&p, end, content, &is_bad);
             if (is_bad) problem = FIELD;
         }
-        if (problem == SOUND && p != end) problem = ENDS_EARLY;
-        if (problem != SOUND) { p = start; break; }
+        if (problem == VALID && p != end) problem = ENDS_EARLY;
+        if (problem != VALID) { p = start; break; }
         int64_t timestamp = wrapped_sum(rules->base_timestamp, timestamp_delta);
         if (rules->needs_key && key < 0) { problem = KEYLESS; break; }
         if ((timestamp < rules->earliest || timestamp > rules->latest) && timestamp != NO_TIMESTAMP) {
@@ -195,7 +195,7 @@ static PyObject *walk(PyObject *self, PyObject *const *arguments, Py_ssize_t giv
     Py_buffer view;
     if (!opened(arguments, given, 10, &view, n)) return NULL;
     place begin = view.buf;
-    walked_t walked = {SOUND, n[1], begin + n[0], INT64_MIN};
+    walked_t walked = {VALID, n[1], begin + n[0], INT64_MIN};
     rules_t rules = {n[5], n[6], n[7], n[8] != 0};
     int64_t last = n[1] < n[2] ? at_most(n[1], n[3], n[2]) : n[1];
     walk_buffer(&walked, &view, last, n[4], &rules);
@@ -212,11 +212,11 @@ static PyObject *is_plain(PyObject *self, PyObject *const *arguments, Py_ssize_t
     Py_buffer view;
     if (!opened(arguments, given, 7, &view, n)) return NULL;
     place begin = view.buf, stop = begin + view.len;
-    walked_t walked = {SOUND, 0, begin + n[0], INT64_MIN};
+    walked_t walked = {VALID, 0, begin + n[0], INT64_MIN};
     rules_t rules = {n[2], n[4], n[5], 0};
     walk_buffer(&walked, &view, n[1], INT64_MAX, &rules);
     PyBuffer_Release(&view);
-    return PyBool_FromLong(walked.problem == SOUND && walked.at == stop && walked.largest == n[3]);
+    return PyBool_FromLong(walked.problem == VALID && walked.at == stop && walked.largest == n[3]);
 }
 
 PyDoc_STRVAR(find_doc, "find(content, position, index, count, max_records, base_timestamp, timestamp, offset_delta)\n"
@@ -229,7 +229,7 @@ static PyObject *find(PyObject *self, PyObject *const *arguments, Py_ssize_t giv
     place begin = view.buf, stop = begin + view.len, p = begin + n[0];
     int64_t index = n[1], timestamp = 0, delta = -1;
     int64_t last = n[1] < n[2] ? at_most(n[1], n[3], n[2]) : n[1];
-    int problem = SOUND, is_found = 0, is_bad = 0;
+    int problem = VALID, is_found = 0, is_bad = 0;
     PyThreadState *state = view.len >= RELEASE_LOCK_BYTES ? PyEval_SaveThread() : NULL;
     while (index < last) {
         place start = p, end = record_end(&p, stop);
@@ -285,7 +285,7 @@ static PyObject *spans(PyObject *self, PyObject *const *arguments, Py_ssize_t gi
     if (found == NULL) { PyBuffer_Release(&view); return NULL; }
     place begin = view.buf, stop = begin + view.len, p = begin + n[0];
     int64_t index = n[1], last = n[1] < n[2] ? at_most(n[1], n[3], n[2]) : n[1];
-    int problem = SOUND;
+    int problem = VALID;
     while (index < last) {
         place start = p, end = record_end(&p, stop);
         if (end == NULL) { problem = LENGTH; p = start; break; }
@@ -367,9 +367,9 @@ static inline int64_t capped_sum(int64_t timestamp, int64_t delay) {
     return timestamp > 0 && delay > INT64_MAX - timestamp ? INT64_MAX : timestamp + delay;
 }
 
-/* Moves *at behind the headers and stores the last value of each delivery header; returns a problem or SOUND.
+/* Moves *at behind the headers and stores the last value of each delivery header; returns a problem or VALID.
 */
-static int delivery_headers(place *at, place end, int64_t headers, value_t *said_at, value_t *said_after) {
+static int delivery_headers(place *at, place end, int64_t headers, value_t *at_value, value_t *after_value) {
     place p = *at;
     int is_bad = 0;
     if (headers < 0 || headers > (end - p) / 2) return HEADERS; /* a header takes at least two bytes */
@@ -383,12 +383,12 @@ static int delivery_headers(place *at, place end, int64_t headers, value_t *said
         value_t value = {p, length};
         step(&p, end, length, &is_bad);
         if (is_bad) return FIELD;
-        if (name_length == sizeof deliver_at - 1 && !memcmp(name, deliver_at, sizeof deliver_at - 1)) *said_at = value;
+        if (name_length == sizeof deliver_at - 1 && !memcmp(name, deliver_at, sizeof deliver_at - 1)) *at_value = value;
         else if (name_length == sizeof deliver_after - 1 && !memcmp(name, deliver_after, sizeof deliver_after - 1))
-            *said_after = value;
+            *after_value = value;
     }
     *at = p;
-    return SOUND;
+    return VALID;
 }
 
 typedef struct {
@@ -399,7 +399,7 @@ typedef struct {
 static int find_delayed(walked_t *walked, place stop, int64_t last, const delays_t *rules, delayed_t *found) {
     place p = walked->at;
     int64_t index = walked->index;
-    int problem = SOUND, is_there = 1;
+    int problem = VALID, is_there = 1;
     while (index < last) {
         place start = p, end = record_end(&p, stop);
         if (end == NULL) { problem = LENGTH; p = start; break; }
@@ -410,25 +410,25 @@ static int find_delayed(walked_t *walked, place stop, int64_t last, const delays
         int64_t headers = varint(&p, end, MAX_VARINT_BYTES, &is_bad);
         if (is_bad) problem = FIELD;
         else if (delta < 0 || delta > INT32_MAX) problem = DELTA; /* a varint of five bytes may be larger */
-        if (problem != SOUND) { p = start; break; }
+        if (problem != VALID) { p = start; break; }
         int64_t timestamp = rules->is_stamped ? rules->base_timestamp
                                               : wrapped_sum(rules->base_timestamp, timestamp_delta);
         int64_t due = capped_sum(timestamp, rules->default_delay);
         if (headers) {
-            value_t said_at = {NULL, 0}, said_after = {NULL, 0};
-            problem = delivery_headers(&p, end, headers, &said_at, &said_after);
-            if (problem != SOUND) { p = start; break; }
-            const value_t *said = said_at.at != NULL ? &said_at : said_after.at != NULL ? &said_after : NULL;
+            value_t at_value = {NULL, 0}, after_value = {NULL, 0};
+            problem = delivery_headers(&p, end, headers, &at_value, &after_value);
+            if (problem != VALID) { p = start; break; }
+            const value_t *delivery = at_value.at != NULL ? &at_value : after_value.at != NULL ? &after_value : NULL;
             int64_t number;
-            if (said != NULL && !header_number(said, &number)) {
+            if (delivery != NULL && !header_number(delivery, &number)) {
                 problem = DELAY;
                 due = INT64_MIN;
-            } else if (said != NULL) {
-                due = said == &said_at ? number : capped_sum(timestamp, number);
+            } else if (delivery != NULL) {
+                due = delivery == &at_value ? number : capped_sum(timestamp, number);
                 if (due > rules->latest) problem = TOO_LATE;
             }
-            if (problem != SOUND && rules->is_strict) { p = end; break; }
-            problem = SOUND;
+            if (problem != VALID && rules->is_strict) { p = end; break; }
+            problem = VALID;
         }
         if (due > rules->latest) due = rules->latest;
         if (due > rules->now && !add_delayed(found, delta, due)) { is_there = 0; p = start; break; }
@@ -449,7 +449,7 @@ static PyObject *due_times(PyObject *self, PyObject *const *arguments, Py_ssize_
     Py_buffer view;
     if (!opened(arguments, given, 11, &view, n)) return NULL;
     place begin = view.buf;
-    walked_t walked = {SOUND, n[1], begin + n[0], INT64_MIN};
+    walked_t walked = {VALID, n[1], begin + n[0], INT64_MIN};
     delays_t rules = {n[4], n[5], n[6], n[7], n[8], n[9]};
     delayed_t found = {NULL, NULL, 0, 0};
     int64_t last = n[1] < n[2] ? at_most(n[1], n[3], n[2]) : n[1];
@@ -475,7 +475,7 @@ enum { END, TIMESTAMP_DELTA, OFFSET_DELTA, KEY_AT, KEY_BYTES, VALUE_AT, VALUE_BY
 static void place_records(walked_t *walked, place begin, place stop, int64_t count, int64_t *into, int64_t rows) {
     place p = walked->at;
     int64_t index = 0;
-    int problem = SOUND;
+    int problem = VALID;
     for (; index < count; index++) {
         int is_bad = 0;
         place end = record_end(&p, stop);
@@ -496,7 +496,7 @@ static void place_records(walked_t *walked, place begin, place stop, int64_t cou
         if (headers == 0 && p != end) { problem = ENDS_EARLY; break; }
         p = end;
     }
-    if (problem == SOUND && p != stop) problem = LENGTH;
+    if (problem == VALID && p != stop) problem = LENGTH;
     walked->problem = problem;
     walked->index = index;
 }
@@ -518,7 +518,7 @@ static PyObject *places(PyObject *self, PyObject *const *arguments, Py_ssize_t g
         PyErr_SetString(PyExc_ValueError, "the records, or the rows for them, are outside of their buffer");
     } else {
         place begin = view.buf;
-        walked_t walked = {SOUND, 0, begin + n[0], 0};
+        walked_t walked = {VALID, 0, begin + n[0], 0};
         PyThreadState *state = n[1] - n[0] >= RELEASE_LOCK_BYTES ? PyEval_SaveThread() : NULL;
         place_records(&walked, begin, begin + n[1], n[2], (int64_t *)into.buf + in[0], in[1]);
         if (state != NULL) PyEval_RestoreThread(state);

@@ -2,9 +2,10 @@
 
 Every record of a client's batch is checked, as Apache Kafka does: a single batch that consumers cannot open
 stops all consumers of its partition. With `validate.records=false` the header is trusted once CRC, sizes and
-deltas agree; then records are opened only in compacted topics (each needs a key), to name the invalid records
-of a rejected batch, and if `compression.type` demands another codec. Error codes are those that Apache Kafka
-was seen to return, except where Kafka stores a batch that cannot be read again.
+deltas agree; then records are opened only in compacted topics (each needs a key), in topics with delivery
+delays, to name the invalid records of a rejected batch, and if `compression.type` demands another codec.
+Error codes are those that Apache Kafka was seen to return, except where Kafka stores a batch that cannot be
+read again.
 
 Work that would hold up an event loop is left to a thread: `validate_at_once` soon returns None for it.
 """
@@ -33,9 +34,9 @@ from ottla.logstore.pure_record_walk import (
     LENGTH,
     LONG_MIN,
     MIN_RECORD_BYTES,
-    SOUND,
     TIMESTAMP,
     TOO_LATE,
+    VALID,
     walk_lengths,
 )
 from ottla.logstore.record import seal_batch
@@ -99,13 +100,13 @@ _TARGETS = {
     "zstd": Compression.ZSTD,
 }
 # The error message of a batch with invalid records. An invalid timestamp takes precedence.
-_REFUSALS = {
+_REJECTIONS = {
     ErrorCode.INVALID_RECORD: (
         "One or more records have been rejected: compacted topics need a key in every record"
     ),
     ErrorCode.INVALID_TIMESTAMP: "One or more records have been rejected due to invalid timestamp",
 }
-_DELAY_REFUSALS = {
+_DELAY_REJECTIONS = {
     ErrorCode.INVALID_RECORD: (
         "One or more records have been rejected: their header ottla.deliver.at or ottla.deliver.after.ms is "
         "not a number"
@@ -124,7 +125,7 @@ class RecordError(NamedTuple):
     message: str
 
 
-class RecordsRefused(KafkaError):
+class RecordValidationError(KafkaError):
     """A KafkaError with the records that caused it."""
 
     def __init__(self, code: ErrorCode, detail: str, record_errors: tuple[RecordError, ...]) -> None:
@@ -156,10 +157,10 @@ def validate_batch(
 
     Raises INVALID_RECORD, CORRUPT_MESSAGE, MESSAGE_TOO_LARGE, INVALID_TIMESTAMP,
     UNSUPPORTED_COMPRESSION_TYPE, or UNKNOWN_SERVER_ERROR if compressed records cannot be opened. If single
-    records are at fault, the error is a `RecordsRefused` with `record_errors`. A torn batch after the first
-    is dropped. Batches of a coordinator (not `is_client`) may be control batches, and topic settings do not
-    apply to them. Records are decompressed and recompressed a piece at a time; `pause` is called before each
-    piece, and may raise.
+    records are at fault, the error is a `RecordValidationError` with `record_errors`. A torn batch after the
+    first is dropped. Batches of a coordinator (not `is_client`) may be control batches, and of the topic's
+    settings only max.message.bytes applies to them. Records are decompressed and recompressed a piece at a
+    time; `pause` is called before each piece, and may raise.
     """
     return _validate(records, config, now_ms, produce_version, is_client, at_once=False, pause=pause)
 
@@ -273,8 +274,8 @@ def plain_header(
             return None
     # Most batches are small, which is decided here without a call.
     is_small = len(view) <= MAX_PYTHON_AT_ONCE_BYTES or is_small_walk(len(view), count)
-    is_sound = is_small and is_plain(view, HEADER_SIZE, count, base_ms, max_ms, earliest_ms, latest_ms)
-    return fields if is_sound else None
+    is_valid = is_small and is_plain(view, HEADER_SIZE, count, base_ms, max_ms, earliest_ms, latest_ms)
+    return fields if is_valid else None
 
 
 def _most_records(attributes: int, size_bytes: int) -> int:
@@ -311,7 +312,7 @@ def is_small_walk(size_bytes: int, count: int) -> bool:
 
 
 def may_take_long(records: ByteSource | None, config: LogConfig) -> bool:
-    """Return True if `validate_batch` would decompress or recompress records, or check very many."""
+    """Return True if `validate_batch` would decompress records, compress many bytes, or check very many."""
     if records is None or len(records) < HEADER_SIZE or records[MAGIC_POSITION] != MAGIC:
         return False
     codec, size_bytes = records[ATTRIBUTES_POSITION] & COMPRESSION_MASK, len(records)
@@ -330,7 +331,7 @@ def latest_codec(produce_version: int) -> int:
     return _ZSTD if produce_version >= FIRST_ZSTD_PRODUCE_VERSION else _ZSTD - 1
 
 
-def takes_as_it_is(config: LogConfig) -> bool:
+def stores_unchanged(config: LogConfig) -> bool:
     """Return True if a valid batch is stored unchanged under the topic's settings."""
     return (
         config.compression_type == "producer"
@@ -456,12 +457,12 @@ def _out_of_window(header: BatchHeader, view: memoryview, config: LogConfig, now
             if not header.attributes & LOG_APPEND_TIME_BIT:
                 _check_whole(header, content, config, now_ms)
     except (_TooMuchAtOnce, KafkaError) as refusal:
-        if isinstance(refusal, RecordsRefused):
+        if isinstance(refusal, RecordValidationError):
             return kept(refusal)
     # The timestamp in the header is wrong, those of the records are not: the batch is rejected all the same.
-    return RecordsRefused(
+    return RecordValidationError(
         ErrorCode.INVALID_TIMESTAMP,
-        _REFUSALS[ErrorCode.INVALID_TIMESTAMP],
+        _REJECTIONS[ErrorCode.INVALID_TIMESTAMP],
         (RecordError(0, _window_message(0, header.max_timestamp, config, now_ms)),),
     )
 
@@ -561,7 +562,7 @@ def _check_whole(header: BatchHeader, content: ByteSource, config: LogConfig, no
         earliest, latest = _accepted_timestamps_of(header, config, now_ms)
         rest = (header.base_timestamp, earliest, latest, config.compact)
         problem, _, end, largest = walk(content, 0, 0, count, count, _NO_LIMIT_BYTES, *rest)
-        if problem == SOUND and end == len(content):
+        if problem == VALID and end == len(content):
             return largest
     return _check_records(header, OpenedRecords(Compression.NONE, content), config, now_ms)
 
@@ -593,37 +594,37 @@ def _check_records(header: BatchHeader, opened: OpenedRecords, config: LogConfig
             errors.append(RecordError(index, _window_message(index, found, config, now_ms)))
         else:
             largest = max(largest, found)
-            if problem == SOUND:
+            if problem == VALID:
                 break
             if problem != LENGTH or not opened.more():
-                raise _invalid(record_walk.sentence(problem, index))
+                raise _invalid(record_walk.describe_problem(problem, index))
             continue
         index += 1
         if len(errors) == MAX_RECORD_ERRORS:
             rest = (header.base_timestamp, LONG_MIN, _NO_LIMIT_MS, False)
     while index < count:
         problem, index, opened.position = walk_lengths(opened.content, opened.position, index, count)
-        if problem != SOUND and not opened.more():
-            raise _invalid(record_walk.sentence(problem, index))
+        if problem != VALID and not opened.more():
+            raise _invalid(record_walk.describe_problem(problem, index))
     if not opened.is_at_end():
         raise _invalid(f"{opened.left_bytes()} bytes follow the {count} records of the batch.")
     if errors:
-        raise RecordsRefused(code, _REFUSALS[code], tuple(errors))
+        raise RecordValidationError(code, _REJECTIONS[code], tuple(errors))
     return largest if fully_checked == count else None
 
 
 def _check_delays(header: BatchHeader, opened: OpenedRecords, config: LogConfig, now_ms: int) -> None:
-    """Raise RecordsRefused if the delay of a record is not a number or too long."""
+    """Raise RecordValidationError if the delay of a record is not a number or too long."""
     errors = list[RecordError]()
     code = ErrorCode.INVALID_RECORD
     for index, problem in refused_delays(header, opened, config, now_ms):
         if problem == TOO_LATE:
             code = ErrorCode.INVALID_TIMESTAMP
-        errors.append(RecordError(index, record_walk.sentence(problem, index)))
+        errors.append(RecordError(index, record_walk.describe_problem(problem, index)))
         if len(errors) == MAX_RECORD_ERRORS:
             break
     if errors:
-        raise RecordsRefused(code, _DELAY_REFUSALS[code], tuple(errors))
+        raise RecordValidationError(code, _DELAY_REJECTIONS[code], tuple(errors))
 
 
 def _recompressed(

@@ -92,7 +92,7 @@ def index_dirty(
         load_factor=load_factor,
         expected_keys=job.end_offset - job.first_dirty_offset,
     )
-    with _while_segments_stay(job):
+    with _aborted_if_deleted(job):
         tracker = TransactionTracker()
         # This pass would not meet the marker of a transaction that ended before the dirty part. It would take
         # everything that its producer committed since for aborted, tombstones too, and the records that these
@@ -126,7 +126,7 @@ def index_dirty(
 
 def groups_to_clean(job: CleaningJob, offset_map: OffsetMap) -> list[Sequence[Segment]]:
     """Return the segments to clean, in the groups that are merged into one segment each."""
-    with _while_segments_stay(job):
+    with _aborted_if_deleted(job):
         job.tracker = TransactionTracker()
         job.tracker.add_aborted(_aborted_transactions(job))
         by_base = {segment.base_offset: segment for segment in job.closed}
@@ -178,7 +178,7 @@ def clean_group(
     bounds = {segment.base_offset: _next_base(job, number) for number, segment in enumerate(job.closed)}
     try:
         writer = _Writer(new, job.config.index_interval_bytes, io_buffer_bytes, on_bytes)
-        with _while_segments_stay(job):
+        with _aborted_if_deleted(job):
             for segment in group:
                 for header, batch in read_batches(
                     segment,
@@ -206,7 +206,7 @@ def clean_group(
 
 
 @contextmanager
-def _while_segments_stay(job: CleaningJob) -> Iterator[None]:
+def _aborted_if_deleted(job: CleaningJob) -> Iterator[None]:
     """Turn the error of a missing file into CleaningAborted if its segment was deleted."""
     try:
         yield

@@ -49,7 +49,8 @@ class CleanerManager:
     def next_job(self, now_ms: int) -> CleaningJob | None:
         """Return the job for the log that needs cleaning most; None if no log does.
 
-        KAFKA_STORAGE_ERROR if a disk fails.
+        A log whose disk fails is taken offline, and one that cannot be read is marked as uncleanable; the
+        others are still considered.
         """
         self.last_run_ms = now_ms
         logs = self._log_manager.logs
@@ -159,7 +160,10 @@ class CleanerManager:
         log.replace_segments([cleaned.new], cleaned.old)
 
     def finish(self, job: CleaningJob, offset_map: OffsetMap | None) -> PendingFile | None:
-        """End a round; return the checkpoint to write. An `offset_map` of None: it was not completed."""
+        """End a round; return the checkpoint to write. An `offset_map` of None: it was not completed.
+
+        None if there is nothing to write: the round was not completed, or the log has changed its place.
+        """
         name = job.log.topic_partition
         self._in_progress.discard(name)
         if offset_map is None or not self.is_current(job) or name in self._log_manager.future_logs:

@@ -21,7 +21,7 @@ from typing import Final, NamedTuple
 from ottla.logstore.compression import MAX_DECOMPRESSED_BYTES, compress, compress_pieces
 from ottla.logstore.offset_map import OffsetMap
 from ottla.logstore.opened_records import NO_PAUSE, OpenedRecords, open_records
-from ottla.logstore.pure_record_walk import LENGTH, LONG_MIN, SOUND
+from ottla.logstore.pure_record_walk import LENGTH, LONG_MIN, VALID
 from ottla.logstore.record import ControlType, iterate_records, parse_marker, seal_batch
 from ottla.logstore.record_batch import (
     COMPRESSION_MASK,
@@ -31,7 +31,7 @@ from ottla.logstore.record_batch import (
     NO_TIMESTAMP,
     BatchHeader,
 )
-from ottla.logstore.record_walk import sentence, spans
+from ottla.logstore.record_walk import describe_problem, spans
 from ottla.logstore.transaction_index import AbortedTransaction
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.logstore.words.varint import ByteSource, append_varint
@@ -212,15 +212,15 @@ def clean_batch(
     if header.is_control:
         horizon = header.delete_horizon_ms
         discard_records = may_discard and horizon is not None and horizon <= cleaning.now_ms
-    must_stay = header.next_offset == cleaning.end_offset or _is_last_of_producer(
+    must_retain = header.next_offset == cleaning.end_offset or _is_last_of_producer(
         header, cleaning.last_records
     )
-    if discard_records and not must_stay:
+    if discard_records and not must_retain:
         return None
     cleaned: CleanedBatch | None = None
     if not discard_records:
         cleaned = _with_kept_records(header, batch, cleaning, may_discard=may_discard, stats=stats)
-    if cleaned is None and must_stay:
+    if cleaned is None and must_retain:
         cleaned = _emptied(header)
     if cleaned is not None:
         stats.bytes_written += cleaned.header.size_bytes
@@ -250,7 +250,7 @@ def _with_kept_records(
 
     With many records, one byte is kept for each, and the batch is decompressed once more for copying.
     """
-    keeps = _keeps_all if header.is_control else _choice(header, cleaning, stats)
+    should_retain = _retains_all if header.is_control else _record_filter(header, cleaning, stats)
     chosen = bytearray()  # for each record, 1 if it is kept
     kept: list[RecordSpan] = []
     kept_count, all_have_values, largest_delta = 0, True, LONG_MIN
@@ -258,9 +258,9 @@ def _with_kept_records(
     first = opened.content
     for _, spans_here in _spans_of(header, opened):
         for span in spans_here:
-            stays = keeps(span)
-            chosen.append(stays)
-            if stays:
+            is_retained = should_retain(span)
+            chosen.append(is_retained)
+            if is_retained:
                 kept_count += 1
                 all_have_values = all_have_values and span.has_value
                 largest_delta = max(largest_delta, span.timestamp_delta)
@@ -299,22 +299,22 @@ def _spans_of(header: BatchHeader, opened: OpenedRecords) -> Iterator[tuple[Byte
     return record_spans(opened, header.records_count, header.last_offset_delta)
 
 
-def _keeps_all(span: RecordSpan) -> bool:
+def _retains_all(span: RecordSpan) -> bool:
     return True
 
 
-def _choice(
+def _record_filter(
     header: BatchHeader, cleaning: CleaningRound, stats: CleaningStats
 ) -> Callable[[RecordSpan], bool]:
     """Return the function that decides which data records of this batch are kept."""
     latest_offset, get = cleaning.offset_map.latest_offset, cleaning.offset_map.get
     base_offset = header.base_offset
     if base_offset > latest_offset:
-        return _keeps_all
+        return _retains_all
     horizon = header.delete_horizon_ms
     keeps_tombstones = horizon is None or cleaning.now_ms < horizon
 
-    def stays(span: RecordSpan) -> bool:
+    def should_retain(span: RecordSpan) -> bool:
         offset = base_offset + span.offset_delta
         if offset > latest_offset:
             return True
@@ -323,7 +323,7 @@ def _choice(
             return False
         return (span.has_value or keeps_tombstones) and offset >= get(span.key)
 
-    return stays
+    return should_retain
 
 
 def _copies(
@@ -389,8 +389,8 @@ def record_spans(
             if span.offset_delta > last_offset_delta:
                 raise KafkaError(ErrorCode.INVALID_RECORD, f"A record has offset delta {span.offset_delta}.")
         yield content, here
-        if problem != SOUND and not (problem == LENGTH and opened.more()):
-            raise KafkaError(ErrorCode.INVALID_RECORD, sentence(problem, index))
+        if problem != VALID and not (problem == LENGTH and opened.more()):
+            raise KafkaError(ErrorCode.INVALID_RECORD, describe_problem(problem, index))
     if not opened.is_at_end():
         raise KafkaError(
             ErrorCode.INVALID_RECORD, f"{opened.left_bytes()} bytes follow the {count} records of a batch."

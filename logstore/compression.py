@@ -202,7 +202,8 @@ def decompress(
     """Return the decompressed `data`.
 
     CORRUPT_MESSAGE if `data` is not in the format of `compression`; MESSAGE_TOO_LARGE if the result exceeds
-    `max_bytes` (a producer then splits the batch).
+    `max_bytes` (a producer then splits the batch). Without compression, `data` itself is returned, of any
+    size.
     """
     try:
         if compression is Compression.NONE:
@@ -439,8 +440,8 @@ def decompress_pieces(
     """Yield the decompressed data in pieces, each decompressed when it is requested.
 
     An error is raised at the piece in which it is found. A piece has at most `piece_bytes`; for snappy it is
-    a block. MESSAGE_TOO_LARGE also if zstd must keep a window of more than `max_window_bytes`, which stays in
-    memory until the last piece is read.
+    a block, and without compression all the data, of any size. MESSAGE_TOO_LARGE also if zstd must keep a
+    window of more than `max_window_bytes`, which stays in memory until the last piece is read.
     """
     if compression is Compression.NONE:
         yield data

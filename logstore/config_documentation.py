@@ -130,9 +130,12 @@ TOPIC_CONFIG_DOCUMENTATION: Mapping[str, str] = {
         "The size of one log file. Retention and compaction work on whole files, so smaller "
         "segments make them more fine-grained."
     ),
-    "segment.index.bytes": ("The size of the offset index; a segment is rolled when its index is full."),
+    "segment.index.bytes": (
+        "The maximum size of an index of a segment, in bytes; a segment is rolled when one of them is full."
+    ),
     "segment.jitter.ms": (
-        "The maximum random delay of a segment roll, which keeps all partitions from rolling at once."
+        "The maximum random time by which a segment is rolled before segment.ms, which keeps all partitions "
+        "from rolling at once."
     ),
     "segment.ms": (
         "The age at which a segment is rolled even if it is not full, so that retention and "

@@ -14,9 +14,9 @@ from typing import Final, NamedTuple
 
 from ottla.logstore.log_config import LogConfig
 from ottla.logstore.opened_records import NO_PAUSE, OpenedRecords, open_records
-from ottla.logstore.pure_record_walk import DELAY, LENGTH, SOUND, TOO_LATE
+from ottla.logstore.pure_record_walk import DELAY, LENGTH, TOO_LATE, VALID
 from ottla.logstore.record_batch import LOG_APPEND_TIME_BIT, BatchHeader
-from ottla.logstore.record_walk import due_times, sentence
+from ottla.logstore.record_walk import describe_problem, due_times
 from ottla.logstore.words.config_def import LONG_MAX
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.logstore.words.varint import ByteSource
@@ -48,31 +48,31 @@ def delayed_records(
         return
     opened = open_records(header, batch, pause=pause)
     latest_ms = min(now_ms + config.ottla_delivery_delay_max_ms, LONG_MAX)
-    rest = (*_timestamps_of(header), config.ottla_delivery_delay_ms, now_ms, latest_ms, False)
+    walk_arguments = (*_timestamps_of(header), config.ottla_delivery_delay_ms, now_ms, latest_ms, False)
     base_offset, count, index = header.base_offset, header.records_count, 0
     following = 0
     while index < count:
         problem, index, opened.position, which, when = due_times(
-            opened.content, opened.position, index, count, WALKED_AT_ONCE, *rest
+            opened.content, opened.position, index, count, WALKED_AT_ONCE, *walk_arguments
         )
         if which:
             deltas, due_ms = array("i", which), array("q", when)
-            if not _grow(deltas, following, header.last_offset_delta):
-                deltas, due_ms = _those_that_grow(deltas, due_ms, following, header.last_offset_delta)
+            if not _is_ascending(deltas, following, header.last_offset_delta):
+                deltas, due_ms = _ascending_part(deltas, due_ms, following, header.last_offset_delta)
             if deltas:
                 following = deltas[-1] + 1
                 yield DueTimes(array("q", [base_offset + delta for delta in deltas]), due_ms)
-        if problem != SOUND and not (problem == LENGTH and opened.more()):
-            raise KafkaError(ErrorCode.INVALID_RECORD, sentence(problem, index))
+        if problem != VALID and not (problem == LENGTH and opened.more()):
+            raise KafkaError(ErrorCode.INVALID_RECORD, describe_problem(problem, index))
         pause()
 
 
-def _grow(deltas: "array[int]", first: int, last: int) -> bool:
+def _is_ascending(deltas: "array[int]", first: int, last: int) -> bool:
     """Return True if the deltas ascend and lie between `first` and `last`: 0.3 ms for 16,384 of them."""
     return first <= deltas[0] and deltas[-1] <= last and all(map(lt, deltas, islice(deltas, 1, None)))
 
 
-def _those_that_grow(
+def _ascending_part(
     deltas: "array[int]", due_ms: "array[int]", following: int, last: int
 ) -> tuple["array[int]", "array[int]"]:
     """Drop offset deltas that do not ascend or lie outside the batch: some topics do not check records."""
@@ -106,8 +106,8 @@ def refused_delays(
         if problem in (DELAY, TOO_LATE):
             yield index, problem
             index += 1
-        elif problem != SOUND and not (problem == LENGTH and opened.more()):
-            raise KafkaError(ErrorCode.INVALID_RECORD, sentence(problem, index))
+        elif problem != VALID and not (problem == LENGTH and opened.more()):
+            raise KafkaError(ErrorCode.INVALID_RECORD, describe_problem(problem, index))
 
 
 def _timestamps_of(header: BatchHeader) -> tuple[int, bool]:

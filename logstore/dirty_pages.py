@@ -17,34 +17,34 @@ from pathlib import Path
 from typing import Final
 
 VMSTAT: Final = Path("/proc/vmstat")
-LOOK_EVERY_S: Final = 0.005  # A look costs 28 us.
+READ_EVERY_S: Final = 0.005  # A look costs 28 us.
 # If the pages are still dirty after this long, other processes are writing to the disk without pause. Then
-# the kernel's own throttling divides the disk, for NO_REST_S.
-MAX_REST_S: Final = 2.0
-NO_REST_S: Final = 5.0
+# the kernel's own throttling divides the disk, for NO_PAUSE_S.
+MAX_PAUSE_S: Final = 2.0
+NO_PAUSE_S: Final = 5.0
 # Even a machine that writes little has some bytes under writeback at any time.
 USUAL_WRITEBACK_BYTES: Final = 16 << 20
 _VMSTAT_BYTES: Final = 16 * 1024
 
 
 class DirtyPages:
-    """The state of this machine's dirty pages, read at most every LOOK_EVERY_S."""
+    """The state of this machine's dirty pages, read at most every READ_EVERY_S."""
 
     __slots__ = (
         "_fd",
         "_is_writing_back",
-        "_look_at_s",
         "_monotonic_s",
         "_near_since_s",
-        "_no_rest_until_s",
+        "_next_read_s",
+        "_no_pause_until_s",
     )
 
     def __init__(self, vmstat: Path = VMSTAT, monotonic_s: Callable[[], float] = time.monotonic) -> None:
         self._monotonic_s = monotonic_s
-        self._look_at_s = 0.0
+        self._next_read_s = 0.0
         self._is_writing_back = False
         self._near_since_s: float | None = None
-        self._no_rest_until_s = 0.0
+        self._no_pause_until_s = 0.0
         try:
             self._fd = os.open(vmstat, os.O_RDONLY | os.O_CLOEXEC)
         except OSError:
@@ -54,21 +54,21 @@ class DirtyPages:
         if self._fd >= 0:
             os.close(self._fd)
 
-    def must_rest(self) -> bool:
+    def must_pause(self) -> bool:
         """Return True if large writers should wait a moment before their next write."""
-        now_s = self._look()
-        return self._near_since_s is not None and now_s >= self._no_rest_until_s
+        now_s = self._read_vmstat()
+        return self._near_since_s is not None and now_s >= self._no_pause_until_s
 
     def is_writing_back(self) -> bool:
         """Return True if the kernel is writing pages back or soon will: allocating blocks would then wait."""
-        self._look()
+        self._read_vmstat()
         return self._is_writing_back
 
-    def _look(self) -> float:
+    def _read_vmstat(self) -> float:
         now_s = self._monotonic_s()
-        if self._fd < 0 or now_s < self._look_at_s:
+        if self._fd < 0 or now_s < self._next_read_s:
             return now_s
-        self._look_at_s = now_s + LOOK_EVERY_S
+        self._next_read_s = now_s + READ_EVERY_S
         try:
             content = os.pread(self._fd, _VMSTAT_BYTES, 0)
             dirty, writeback = _number(content, b"\nnr_dirty "), _number(content, b"\nnr_writeback ")
@@ -80,16 +80,16 @@ class DirtyPages:
         # all of it.
         self._is_writing_back = dirty > background // 2 or writeback * mmap.PAGESIZE > USUAL_WRITEBACK_BYTES
         # The kernel blocks no writer below the middle of its two thresholds; half-way to it counts as near.
-        self._remember(now_s, is_near=dirty + writeback > (3 * background + threshold) // 4)
+        self._update_pressure(now_s, is_near=dirty + writeback > (3 * background + threshold) // 4)
         return now_s
 
-    def _remember(self, now_s: float, *, is_near: bool) -> None:
+    def _update_pressure(self, now_s: float, *, is_near: bool) -> None:
         if not is_near:
             self._near_since_s = None
         elif self._near_since_s is None:
             self._near_since_s = now_s
-        elif now_s - self._near_since_s > MAX_REST_S:
-            self._no_rest_until_s = self._near_since_s = now_s + NO_REST_S
+        elif now_s - self._near_since_s > MAX_PAUSE_S:
+            self._no_pause_until_s = self._near_since_s = now_s + NO_PAUSE_S
 
 
 def _number(content: bytes, name: bytes) -> int:

@@ -277,7 +277,7 @@ class OsDisk:
             return ZERO_UUID
 
     def is_behind(self) -> bool:
-        return self._dirty_pages.must_rest()
+        return self._dirty_pages.must_pause()
 
     def _open(self, path: Path, flags: int, mode: int = 0o644) -> OsFile:
         try:

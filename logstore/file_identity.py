@@ -18,20 +18,20 @@ _PARTS: Final = 2
 
 
 class FileIdentity(NamedTuple):
-    """The identity of a file; `born_ns` is 0 if the file system has no birth times."""
+    """The identity of a file; `birth_time_ns` is 0 if the file system has no birth times."""
 
     inode: int
-    born_ns: int
+    birth_time_ns: int
 
     def is_same(self, other: "FileIdentity") -> bool:
         """Return True if both identify the same file, as far as that can be determined."""
-        if self.born_ns and other.born_ns:
-            return self.born_ns == other.born_ns
+        if self.birth_time_ns and other.birth_time_ns:
+            return self.birth_time_ns == other.birth_time_ns
         return self.inode == other.inode
 
     def as_text(self) -> str:
         """Return the identity as text for `identity_of_text`."""
-        return f"{self.inode}:{self.born_ns}"
+        return f"{self.inode}:{self.birth_time_ns}"
 
 
 def identity_of_text(text: str) -> FileIdentity:
@@ -55,7 +55,7 @@ class _Statx(ctypes.Structure):
         ("mask", ctypes.c_uint32),
         ("_to_times", ctypes.c_uint8 * 60),
         ("accessed", _Timestamp),
-        ("born", _Timestamp),
+        ("btime", _Timestamp),
         ("_rest", ctypes.c_uint8 * 160),
     ]
 
@@ -69,13 +69,13 @@ if _statx is not None:
 
 def identity_of(fd: int) -> FileIdentity:
     """Return the identity of an open file."""
-    return FileIdentity(os.fstat(fd).st_ino, _born_ns(fd))
+    return FileIdentity(os.fstat(fd).st_ino, _birth_time_ns(fd))
 
 
-def _born_ns(fd: int) -> int:
+def _birth_time_ns(fd: int) -> int:
     found = _Statx()
     if _statx is None or _statx(fd, b"", _AT_EMPTY_PATH, _STATX_BTIME, ctypes.byref(found)) != 0:
         return 0
     if not found.mask & _STATX_BTIME:
         return 0
-    return int(found.born.seconds) * 1_000_000_000 + int(found.born.nanoseconds)
+    return int(found.btime.seconds) * 1_000_000_000 + int(found.btime.nanoseconds)

@@ -14,8 +14,8 @@ _KEEP_SIZE: Final = 1
 _BLOCK_BYTES: Final = 512  # the unit of st_blocks, whatever the file system's is
 # The last block of a file and the file system's own metadata are not space beyond the end. A small share of
 # the file is not counted either, as it is not worth the wait until it is freed.
-_USUAL_REST_BYTES: Final = 64 * 1024
-_USUAL_REST_SHARE: Final = 512
+_USUAL_SURPLUS_BYTES: Final = 64 * 1024
+_USUAL_SURPLUS_SHARE: Final = 512
 
 _fallocate = (
     getattr(ctypes.CDLL(None, use_errno=True), "fallocate", None)
@@ -36,5 +36,5 @@ def allocate(fd: int, position: int, size: int) -> bool:
 
 def reaches_beyond(status: os.stat_result, size: int) -> bool:
     """Return True if a file is longer than `size`, or has blocks beyond it."""
-    usual_bytes = size + max(_USUAL_REST_BYTES, size // _USUAL_REST_SHARE)
+    usual_bytes = size + max(_USUAL_SURPLUS_BYTES, size // _USUAL_SURPLUS_SHARE)
     return status.st_size > size or status.st_blocks * _BLOCK_BYTES >= usual_bytes

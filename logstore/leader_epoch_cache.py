@@ -141,7 +141,7 @@ class LeaderEpochCache:
     def replace(self, entries: Iterable[EpochEntry], end_offset: int) -> None:
         """Replace the epochs below `end_offset` by these, and write the file."""
         later = [entry for entry in self._entries if entry.start_offset >= end_offset]
-        self._entries = []
+        self._entries, self.latest_epoch = [], UNDEFINED_EPOCH
         for entry in (*entries, *later):
             self._assign(entry.epoch, entry.start_offset)
         self.write()

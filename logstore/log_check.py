@@ -154,7 +154,7 @@ class LogCheck:
                 yield from self._check_segment(one)
             except FileNotFoundError as fault:
                 raise SegmentsChanged from fault
-        self._judge_epochs()
+        self._check_epochs()
         if self._has_gaps and not self.is_compacted:
             # Only compaction leaves gaps: the topic was once compacted, and this replica copied later.
             self.is_compacted = True
@@ -252,7 +252,7 @@ class LogCheck:
         if not self._epoch_starts or epoch != self._epoch_starts[-1].epoch:
             self._epoch_starts.append(_EpochStart(epoch, offset, max(min(next_offset, offset), start_offset)))
 
-    def _judge_epochs(self) -> None:
+    def _check_epochs(self) -> None:
         """Decide which is damaged if epochs differ: the batches, or the file of the epochs."""
         starts, others = self._epoch_starts, self._other_epochs
         are_growing = all(one.epoch < other.epoch for one, other in pairwise(starts))
@@ -597,7 +597,7 @@ class IndexRepair:
     """The indexes of a closed segment, rebuilt from its batches and ready to be written."""
 
     segment: Segment
-    stand_in: Segment  # has the offset index and the time index in memory
+    rebuilt: Segment  # has the offset index and the time index in memory
     transactions: Sequence[AbortedTransaction] | None  # None: the index is right or its rows are unknown
 
 
@@ -605,7 +605,7 @@ def rebuilt_indexes(check: LogCheck, segment: Segment, index_interval_bytes: int
     """Rebuild the indexes of a closed segment whose batches are undamaged. Blocks."""
     return IndexRepair(
         segment=segment,
-        stand_in=segment.indexed_again(index_interval_bytes),
+        rebuilt=segment.indexed_again(index_interval_bytes),
         transactions=check.known_transactions.get(segment.base_offset),
     )
 
@@ -616,7 +616,7 @@ def write_indexes(repair: IndexRepair, disk: Disk) -> None:
     The files are not flushed to disk: recovery rebuilds an index that a crash loses.
     """
     segment = repair.segment
-    repair.stand_in.write_indexes()
+    repair.rebuilt.write_indexes()
     if repair.transactions is not None:
         path = segment.transaction_index.path
         if repair.transactions:

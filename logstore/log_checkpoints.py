@@ -11,7 +11,7 @@ from ottla.logstore.checkpoint import (
 from ottla.logstore.disk import Disk
 from ottla.logstore.log_dir import LogDir, PendingFile, pending_checkpoint
 from ottla.logstore.partition_log import PartitionLog
-from ottla.logstore.volume import turn
+from ottla.logstore.volume import mutex
 from ottla.logstore.words.topic_partition import TopicPartition
 
 
@@ -59,7 +59,7 @@ class LogCheckpoints:
         self._written: dict[Path, bytes] = {}
         self._numbers: dict[Path, int] = {}  # the number of the gathering that has a file's newest content
         self._last_number = 0
-        self._turn = turn()
+        self._mutex = mutex()
 
     def changed(
         self, log_dirs: Sequence[LogDir], logs: Sequence[PartitionLog], names: Sequence[str] = ()
@@ -95,7 +95,7 @@ class LogCheckpoints:
             for name in gathered.names:
                 offsets = gathered.offsets.get((str(log_dir.path), name), {})
                 file = pending_checkpoint(log_dir, name, offsets)
-                with self._turn:
+                with self._mutex:
                     if self._numbers.get(file.path, 0) > gathered.number:
                         continue  # another thread has newer offsets
                     self._numbers[file.path] = gathered.number
@@ -110,7 +110,7 @@ class LogCheckpoints:
         """
         failed: list[tuple[Path, OSError]] = []
         for file in pending:
-            with self._turn:
+            with self._mutex:
                 content = self._newest.get(file.path, file.content)  # another thread may have a newer one
                 if self._written.get(file.path) == content:
                     continue

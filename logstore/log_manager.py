@@ -52,6 +52,7 @@ from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.logstore.words.topic_partition import ZERO_UUID, TopicPartition
 
 NODE_DATA: Final = "data"  # the log directory in each directory that `ottla cluster up` makes
+_RENAMED_TO_STRAY: Final = f"it is renamed to {STRAY_SUFFIX} and kept: remove it if you do not need it."
 
 
 class LogManager:
@@ -125,7 +126,10 @@ class LogManager:
         self._check_any_online()
 
     def identity(self) -> MetaProperties | None:
-        """Return the cluster and node that own the directories; None if all are new."""
+        """Return the cluster and node that own the directories; None if all are new.
+
+        INCONSISTENT_CLUSTER_ID or INVALID_CONFIG if two directories belong to different clusters or nodes.
+        """
         owned = [log_dir.properties for log_dir in self.dirs if log_dir.properties is not None]
         for log_dir in self.dirs:
             if log_dir.properties is not None:
@@ -135,15 +139,20 @@ class LogManager:
         return owned[0] if owned else None
 
     def clean_shutdown_epoch(self) -> int:
-        """Return the broker epoch of the last run, if it ended cleanly and all directories agree, or -1."""
+        """Return the broker epoch of the last run, if it ended cleanly and all directories agree, or -1.
+
+        Blocks. It must be called before `load`, which removes the markers of the clean shutdown.
+        """
         epochs = {clean_shutdown_epoch(self.disk, log_dir) for log_dir in self.dirs}
         return epochs.pop() if len(epochs) == 1 else -1
 
     def claim(self, *, cluster_id: bytes, node_id: int) -> None:
         """Take possession of the new directories, and reject those of another cluster or node. Blocks.
 
-        KAFKA_STORAGE_ERROR for a directory with logs but without meta.properties: its loss must not turn the
-        logs of one cluster into those of another.
+        INCONSISTENT_CLUSTER_ID or INVALID_CONFIG for a directory of another cluster or node.
+        KAFKA_STORAGE_ERROR for a directory with logs but without meta.properties, whose loss must not turn
+        the logs of one cluster into those of another; also for one that contains directories of other nodes,
+        and if all directories have failed.
         """
         for log_dir in self.online_dirs:
             if log_dir.properties is not None:
@@ -180,7 +189,9 @@ class LogManager:
         """Reject a new log directory that contains those of other nodes, as `ottla cluster up` makes them."""
         for name in self.disk.list_directories(log_dir.path):
             inside = log_dir.path / name
-            if any(self.disk.exists(where / META_PROPERTIES) for where in (inside, inside / NODE_DATA)):
+            if any(
+                self.disk.exists(directory / META_PROPERTIES) for directory in (inside, inside / NODE_DATA)
+            ):
                 raise KafkaError(
                     ErrorCode.KAFKA_STORAGE_ERROR,
                     f"{log_dir.path} holds the data of other nodes ({name}): use an empty "
@@ -191,7 +202,7 @@ class LogManager:
         """Open every log in every directory; `config_of` returns a topic's settings. Blocks.
 
         After an unclean shutdown the logs are read from their recovery points on, so pass a thread pool's
-        `map`.
+        `map`. KAFKA_STORAGE_ERROR if a partition has two logs, or if all directories have failed.
         """
         found: list[FoundLog] = []
         now_ms = self._now_ms()
@@ -235,14 +246,15 @@ class LogManager:
     def set_strays_apart(self, is_known: Callable[[TopicPartition, bytes], bool]) -> list[TopicPartition]:
         """Rename logs that are not in the metadata (name, topic id) to `-stray`; return their names.
 
+        Renamed logs are kept until an operator removes them.
+
         A copy that was moving in continues if the log that it copies exists. If that is missing, the node
         crashed while it put the copy in its place, which is finished here.
         """
         strays = [name for name, log in self.logs.items() if not is_known(name, log.topic_id)]
         for name in strays:
-            self.notes.append(
-                f"{self.logs[name].directory} belongs to no topic any more; it is renamed and deleted later."
-            )
+            directory = self.logs[name].directory
+            self.notes.append(f"{directory} belongs to no topic any more; {_RENAMED_TO_STRAY}")
             self._retire(name, STRAY_SUFFIX)
         for name, future in tuple(self.future_logs.items()):
             log = self.logs.get(name)
@@ -252,15 +264,13 @@ class LogManager:
                 )
                 self.abandon_future(name)
             elif log is None and not self.offline_dirs:
-                self._settle_lone_future(name, is_known(name, future.topic_id))
+                self._resolve_orphan_future(name, is_known(name, future.topic_id))
         return strays
 
-    def _settle_lone_future(self, name: TopicPartition, is_known: bool) -> None:
+    def _resolve_orphan_future(self, name: TopicPartition, is_known: bool) -> None:
         future = self.future_logs.pop(name)
         if not is_known or future.topic_id == ZERO_UUID:
-            self.notes.append(
-                f"{future.directory} belongs to no topic any more; it is renamed and deleted later."
-            )
+            self.notes.append(f"{future.directory} belongs to no topic any more; {_RENAMED_TO_STRAY}")
             self.rename_away(future, STRAY_SUFFIX)
             return
         self.notes.append(
@@ -288,6 +298,8 @@ class LogManager:
     ) -> PartitionLog:
         """Return the log of a partition; create a missing one in the directory with the fewest partitions.
 
+        A directory that AlterReplicaLogDirs has named for the partition takes precedence.
+
         While a directory is offline, a log is created only if the partition `is_new`, as that of any other
         may be there; otherwise, and if the disk fails, KAFKA_STORAGE_ERROR. The log of an older topic of the
         same name is renamed to `-stray`.
@@ -295,8 +307,7 @@ class LogManager:
         log = self.find(topic_partition)
         if log is not None and log.topic_id not in (topic_id, ZERO_UUID):
             self.notes.append(
-                f"{log.directory} belongs to a deleted topic of the same name; it is renamed and "
-                "deleted later."
+                f"{log.directory} belongs to a deleted topic of the same name; {_RENAMED_TO_STRAY}"
             )
             self._retire(topic_partition, STRAY_SUFFIX)
             log = None
@@ -439,17 +450,17 @@ class LogManager:
         """
         old, new = self.logs[topic_partition], self.future_logs[topic_partition]
         old_dir, new_dir, place = self._log_dir_of(old), self._log_dir_of(new), old.directory
-        doomed = old_dir.path / suffixed_name(topic_partition, self._unique(), DELETE_SUFFIX)
+        deleted_directory = old_dir.path / suffixed_name(topic_partition, self._unique(), DELETE_SUFFIX)
         # At no moment do two directories have the log's name; after a crash between the two renames
         # `set_strays_apart` finishes the move.
-        self._rename(old, doomed)
+        self._rename(old, deleted_directory)
         try:
             self._put_in_place(new)
         except KafkaError:
             self._rename(old, place)
             raise
         del self.future_logs[topic_partition]
-        self.removals.add_directory(doomed, old.config.file_delete_delay_ms)
+        self.removals.add_directory(deleted_directory, old.config.file_delete_delay_ms)
         new.update_config(old.config)
         new.update_high_watermark(old.high_watermark)
         cleaned, cut = old_dir.cleaned_offsets.pop(topic_partition, None), old.take_lowest_cut()

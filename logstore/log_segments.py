@@ -15,12 +15,12 @@ from ottla.logstore.segment import DELETED_SUFFIX, SWAP_SUFFIX, Segment
 
 
 class LogSegments:
-    """The segments in the order of their offsets (`row`, the last one active) and their `base_offsets`.
+    """The segments in the order of their offsets (`segments`, the last one active) and their `base_offsets`.
 
     Both lists are changed in place, because the log holds them too. Every method may raise OSError.
     """
 
-    __slots__ = ("_disk", "_snapshots", "base_offsets", "deleted_paths", "directory", "row")
+    __slots__ = ("_disk", "_snapshots", "base_offsets", "deleted_paths", "directory", "segments")
 
     def __init__(
         self, disk: Disk, directory: Path, segments: list[Segment], snapshots: ProducerSnapshots
@@ -28,15 +28,15 @@ class LogSegments:
         self._disk = disk
         self._snapshots = snapshots
         self.directory = directory
-        self.row = segments
+        self.segments = segments
         self.base_offsets = [segment.base_offset for segment in segments]
         self.deleted_paths: list[Path] = []  # the owner removes them after file.delete.delay.ms
 
     def roll(self, base_offset: int, config: LogConfig, *, now_ms: int) -> Segment:
         """Seal the active segment, or drop it if it is empty; return a new one at `base_offset`."""
-        active = self.row[-1]
+        active = self.segments[-1]
         if active.size_bytes == 0:
-            self._drop_files(self.row.pop())
+            self._drop_files(self.segments.pop())
             self.base_offsets.pop()
         else:
             active.seal()
@@ -45,18 +45,18 @@ class LogSegments:
     def begin(self, base_offset: int, config: LogConfig, *, now_ms: int) -> Segment:
         """Create and return a new active segment behind the others, none of which may be active."""
         segment = Segment.create(self._disk, self.directory, base_offset, config, now_ms=now_ms)
-        self.row.append(segment)
+        self.segments.append(segment)
         self.base_offsets.append(base_offset)
         return segment
 
     def truncate_to(self, offset: int) -> int:
         """Remove everything from the batch that contains `offset` on; return the new log end offset."""
         keep = max(1, bisect_right(self.base_offsets, offset))
-        doomed = self.row[keep:]
-        del self.row[keep:], self.base_offsets[keep:]
-        for segment in doomed:
+        removed = self.segments[keep:]
+        del self.segments[keep:], self.base_offsets[keep:]
+        for segment in removed:
             self._drop_files(segment)
-        last = self.row[-1]
+        last = self.segments[-1]
         if not last.is_active:
             last.activate(last.find_end()[0])
         last.truncate_to(offset)
@@ -65,17 +65,17 @@ class LogSegments:
 
     def drop_all(self) -> None:
         """Drop all segments; `begin` must follow."""
-        doomed = self.row[:]
-        self.row.clear()
+        removed = self.segments[:]
+        self.segments.clear()
         self.base_offsets.clear()
-        for segment in doomed:
+        for segment in removed:
             self._drop_files(segment)
 
     def drop_oldest(self, count: int) -> None:
         """Drop the first `count` segments and the snapshots at their base offsets."""
-        doomed = self.row[:count]
-        del self.row[:count], self.base_offsets[:count]
-        for segment in doomed:
+        removed = self.segments[:count]
+        del self.segments[:count], self.base_offsets[:count]
+        for segment in removed:
             self._drop_files(segment)
             self._drop_snapshot(segment.base_offset)
 
@@ -84,14 +84,14 @@ class LogSegments:
 
         After a crash at any point, recovery finds the old segments or, through `.swap` files, the new ones.
         """
-        first = self.row.index(old[0])
-        assert self.row[first : first + len(old)] == list(old), "the old segments are neighbours"
+        first = self.segments.index(old[0])
+        assert self.segments[first : first + len(old)] == list(old), "the old segments are neighbours"
         assert not any(segment.is_active for segment in (*new, *old)), "the active segment is not cleaned"
         # In reverse order: as long as a `.cleaned` file is left, recovery drops the `.swap` files from it on.
         for segment in reversed(new):
             segment.change_suffix(SWAP_SUFFIX)
-        self.row[first : first + len(old)] = new
-        self.base_offsets[:] = [segment.base_offset for segment in self.row]
+        self.segments[first : first + len(old)] = new
+        self.base_offsets[:] = [segment.base_offset for segment in self.segments]
         kept = {segment.base_offset for segment in new}
         for segment in old:
             self._drop_files(segment)
@@ -114,12 +114,12 @@ class LogSegments:
         """Return the paths of files that may not be durable yet, except the active `.log`."""
         dirty = [
             segment
-            for number, segment in enumerate(self.row[:-1])
+            for number, segment in enumerate(self.segments[:-1])
             # A segment that ends at the recovery point counts: it may have been flushed while it was active,
             # before its indexes were written.
             if self.base_offsets[number + 1] >= recovery_point
         ]
-        paths: list[Path] = [self.row[-1].transaction_index.path]
+        paths: list[Path] = [self.segments[-1].transaction_index.path]
         for segment in dirty:
             paths += segment.existing_paths()
         return paths + [
@@ -131,12 +131,12 @@ class LogSegments:
         self.directory = directory
         self._snapshots.directory = directory
         self.deleted_paths = [directory / path.name for path in self.deleted_paths]
-        for segment in self.row:
+        for segment in self.segments:
             segment.move_to(directory)
 
     def check_invariants(self) -> None:
         """Assert that the segments are in order and only the last one is active."""
-        assert self.row and self.base_offsets == [one.base_offset for one in self.row]
+        assert self.segments and self.base_offsets == [one.base_offset for one in self.segments]
         assert self.base_offsets == sorted(set(self.base_offsets))
-        assert all(not segment.is_active for segment in self.row[:-1])
-        assert self.row[-1].is_active
+        assert all(not segment.is_active for segment in self.segments[:-1])
+        assert self.segments[-1].is_active

@@ -51,7 +51,9 @@ class OpenBatch:
     def append_alike(
         self, key_head: bytes, key_tails: Sequence[bytes], values: Sequence[bytes], timestamp_ms: int
     ) -> None:
-        """Append a record for each tail of a key and its value, all of one length and without headers.
+        """Append a record without headers for each tail of a key and its value.
+
+        The tails all have one length, and so have the values.
 
         This takes a tenth of a microsecond a record, where `append` takes four.
         """

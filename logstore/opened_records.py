@@ -15,9 +15,9 @@ from ottla.logstore.compression import (
     Compression,
     decompress_pieces,
 )
-from ottla.logstore.pure_record_walk import LENGTH, LONG_MIN, SOUND
+from ottla.logstore.pure_record_walk import LENGTH, LONG_MIN, VALID
 from ottla.logstore.record_batch import HEADER_SIZE, LOG_OVERHEAD, BatchHeader
-from ottla.logstore.record_walk import IS_COMPILED, find, sentence
+from ottla.logstore.record_walk import IS_COMPILED, describe_problem, find
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.logstore.words.varint import MAX_VARINT_BYTES, ByteSource, read_varint
 
@@ -173,6 +173,6 @@ def _step(
     problem, index, opened.position, delta, found_ms = find(
         opened.content, opened.position, index, count, max_records, base_timestamp, timestamp, offset_delta
     )
-    if problem != SOUND and not (problem == LENGTH and opened.more()):
-        raise KafkaError(ErrorCode.INVALID_RECORD, sentence(problem, index))
+    if problem != VALID and not (problem == LENGTH and opened.more()):
+        raise KafkaError(ErrorCode.INVALID_RECORD, describe_problem(problem, index))
     return index, delta, found_ms

@@ -59,7 +59,7 @@ from ottla.logstore.record_batch import (
     patch_offset_and_epoch,
 )
 from ottla.logstore.recovery import LoadedLog, apply_to_producers, end_transaction, load_log, replay_producers
-from ottla.logstore.roll import Room, is_due, longest_age_ms, room_in
+from ottla.logstore.roll import Room, is_roll_due, longest_age_ms, room_in
 from ottla.logstore.segment import MAX_RELATIVE_OFFSET, Segment, TimestampAndOffset
 from ottla.logstore.transaction_index import AbortedTransaction
 from ottla.logstore.verification import Guard, Verifications
@@ -99,7 +99,7 @@ class AppendOrigin(Enum):
     COORDINATOR = "coordinator"  # a group or transaction coordinator of this cluster
 
 
-_NEEDS_A_LOOK: Final = TRANSACTIONAL_BIT | CONTROL_BIT
+_TRANSACTIONAL_OR_CONTROL: Final = TRANSACTIONAL_BIT | CONTROL_BIT
 _CLIENT: Final = AppendOrigin.CLIENT  # looking up an enum member in its class costs 0.1 us
 
 
@@ -162,7 +162,7 @@ class PartitionLog:
         self.config = config
         self._files = LogSegments(disk, directory, loaded.segments, loaded.snapshots)
         # The lists of `_files`, which changes them in place: this saves a look-up for each batch.
-        self.segments = self._files.row
+        self.segments = self._files.segments
         self._base_offsets = self._files.base_offsets
         self._epochs = loaded.epochs
         self._producers = loaded.producers
@@ -312,7 +312,7 @@ class PartitionLog:
         `begin_verification`. `valid` is the batch if it was already validated in a thread.
 
         KafkaError as in `validate_batch`, `ProducerState.check_batch` and `Verifications.check_first`;
-        KAFKA_STORAGE_ERROR if the disk fails.
+        RECORD_LIST_TOO_LARGE for a batch larger than a segment; KAFKA_STORAGE_ERROR if the disk fails.
         """
         if self._failure is not None:
             raise _storage_error(self.directory, self._failure)
@@ -343,7 +343,7 @@ class PartitionLog:
         producers = self._producers
         if producer_id >= 0:
             opens_transaction = False
-            if attributes & _NEEDS_A_LOOK:
+            if attributes & _TRANSACTIONAL_OR_CONTROL:
                 if attributes & CONTROL_BIT:
                     raise KafkaError(ErrorCode.INVALID_RECORD, "A control batch cannot be written as data.")
                 opens_transaction = not producers.has_ongoing_transaction(producer_id, epoch)
@@ -548,7 +548,8 @@ class PartitionLog:
         """Append batches as their leader has them, with its offsets and epochs; drop a torn last batch.
 
         CORRUPT_MESSAGE if a batch is not valid, OFFSET_OUT_OF_RANGE if offsets do not grow from the log end
-        offset on; then nothing is appended. The first offset may be above the log end offset.
+        offset on; then nothing is appended. The first offset may be above the log end offset. Without a whole
+        batch, the offsets in the result are -1. KAFKA_STORAGE_ERROR if the disk fails.
         """
         if self._failure is not None:
             raise _storage_error(self.directory, self._failure)
@@ -675,7 +676,7 @@ class PartitionLog:
         config = self.config
         if segment.size_bytes:
             longest_ms = longest_age_ms(self.topic_partition, segment, config)
-            if is_due(
+            if is_roll_due(
                 segment,
                 config,
                 longest_ms,
@@ -767,7 +768,10 @@ class PartitionLog:
         )
 
     def cold_read(self, offset: int, isolation: FetchIsolation) -> ColdRead | None:
-        """Return work to run in a thread before `read`, if that is the first to use a segment's indexes."""
+        """Return work to run in a thread before `read`; None unless `read` is the first to use an index file.
+
+        The segment counts as warm from this call on, so that the work is returned only once.
+        """
         if offset >= self._base_offsets[-1] or offset < self.log_start_offset:
             return None
         number = bisect_right(self._base_offsets, offset) - 1
@@ -881,16 +885,12 @@ class PartitionLog:
         self.update_high_watermark(self.high_watermark)
         self._update_first_unstable()
 
-    def truncate_fully_and_start_at(
-        self, offset: int, *, now_ms: int, log_start_offset: int | None = None
-    ) -> None:
+    def truncate_fully_and_start_at(self, offset: int, *, now_ms: int) -> None:
         """Drop everything and start afresh at `offset`, for a follower too far behind its leader."""
         try:
             self._truncate_fully(offset, now_ms)
         except OSError as error:
             raise self._fail(error) from error
-        if log_start_offset is not None:
-            self.log_start_offset = log_start_offset
 
     def _truncate_fully(self, offset: int, now_ms: int) -> None:
         self._room = None

@@ -45,7 +45,7 @@ class SilentProducers:
         """Count the producers with these times."""
         self.by_second.update([one // 1000 for one in last_seen_ms])
 
-    def heard_before_ms(self, count: int) -> int:
+    def seen_before_ms(self, count: int) -> int:
         """Return the time before which `count` producers were last seen, or all if there are fewer."""
         second = -1
         for second in sorted(self.by_second):

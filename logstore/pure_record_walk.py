@@ -4,7 +4,7 @@ Each function walks over `content`, the decompressed records of one batch, from 
 `index` of `count` begins, and stops after `max_records`. So a walk can be paused, and continued with the
 index and the position that it returned. No length is trusted: each is compared with the bytes that are left.
 
-A result begins with one of the numbers below: SOUND, or the problem of the record at the index and position
+A result begins with one of the numbers below: VALID, or the problem of the record at the index and position
 that follow. The compiled functions return the same results (`tests/property/walk_twins.py`,
 `scripts/fuzz-walk`). A buffer other than `bytes` is copied at each call, except by `plain_fields`, which
 reads only the header of a batch.
@@ -21,7 +21,7 @@ MIN_RECORD_BYTES: Final = 7  # length, attributes, two deltas, two lengths, head
 LONG_MIN: Final = -(2**63)
 NO_TIMESTAMP: Final = -1
 
-SOUND: Final = 0
+VALID: Final = 0
 LENGTH: Final = 1  # the record is cut off, or too short
 FIELD: Final = 2  # a field extends beyond its record, or a varint is too long
 DELTA: Final = 3  # the offset delta is not the record's index (`find`, `spans`, `due_times`: is out of range)
@@ -134,7 +134,7 @@ def walk(
         if timestamp > largest:
             largest = timestamp
         index += 1
-    return SOUND, index, position, largest
+    return VALID, index, position, largest
 
 
 def _step_over_headers(content: bytes, position: int, end: int, headers: int) -> tuple[int, int]:
@@ -153,7 +153,7 @@ def _step_over_headers(content: bytes, position: int, end: int, headers: int) ->
                 return FIELD, position
     except KafkaError:
         return FIELD, position
-    return SOUND, position
+    return VALID, position
 
 
 def is_plain(
@@ -174,7 +174,7 @@ def is_plain(
     problem, _, position, largest = walk(
         content, position, 0, count, count, size + 1, base_timestamp, earliest, latest, False
     )
-    return problem == SOUND and position == size and largest == max_timestamp
+    return problem == VALID and position == size and largest == max_timestamp
 
 
 def is_plain_as_far_as_checked(
@@ -195,9 +195,9 @@ def is_plain_as_far_as_checked(
     problem, index, position, _ = walk(
         content, position, 0, FULLY_CHECKED_RECORDS, count, size + 1, base_timestamp, earliest, latest, False
     )
-    if problem == SOUND:
+    if problem == VALID:
         problem, _, position = walk_lengths(content, position, index, count)
-    return problem == SOUND and position == size
+    return problem == VALID and position == size
 
 
 def places(
@@ -239,7 +239,7 @@ def places(
         if headers == 0 and at != len(record):
             return ENDS_EARLY, index
         position = record_end
-    return (SOUND if position == end else LENGTH), count
+    return (VALID if position == end else LENGTH), count
 
 
 def plain_fields(
@@ -286,7 +286,7 @@ def walk_lengths(content: ByteSource, position: int, index: int, count: int) -> 
         if length < MIN_RECORD_BYTES - 1 or position > size:
             return LENGTH, index, start
         index += 1
-    return SOUND, index, position
+    return VALID, index, position
 
 
 def find(
@@ -331,8 +331,8 @@ def find(
             if found.bit_length() > 63:  # Sums wrap around as in every Java client.
                 found = (found + 2**63) % 2**64 - 2**63
             if found >= timestamp:
-                return SOUND, index, position, delta, found
-    return SOUND, index, position, -1, 0
+                return VALID, index, position, delta, found
+    return VALID, index, position, -1, 0
 
 
 def spans(
@@ -386,7 +386,7 @@ def spans(
         key = content[key_start:key_end] if has_key else None
         found.append((start, rest, end, delta, timestamp_delta, key, length >= 0))
         index, position = index + 1, end
-    return SOUND, index, position, found
+    return VALID, index, position, found
 
 
 def due_times(
@@ -418,7 +418,7 @@ def due_times(
     content = bytes(content)
     last, size = min(count, index + max(max_records, 0)), len(content)
     which, when = array("i"), array("q")
-    problem = SOUND
+    problem = VALID
     while index < last:
         start = position
         try:
@@ -444,10 +444,10 @@ def due_times(
             return DELTA, index, start, which.tobytes(), when.tobytes()
         due = _capped_sum(timestamp, default_delay)
         if headers:
-            problem, said = _delivery_headers(content, position, end, headers)
+            problem, delivery = _delivery_headers(content, position, end, headers)
             if problem:
                 return problem, index, start, which.tobytes(), when.tobytes()
-            due, problem = _said_due(due, timestamp, latest, said)
+            due, problem = _delivery_due(due, timestamp, latest, delivery)
             if problem and is_strict:
                 return problem, index, end, which.tobytes(), when.tobytes()
         due = min(due, latest)
@@ -455,7 +455,7 @@ def due_times(
             which.append(delta)
             when.append(due)
         index, position = index + 1, end
-    return SOUND, index, position, which.tobytes(), when.tobytes()
+    return VALID, index, position, which.tobytes(), when.tobytes()
 
 
 def wrapped(timestamp: int) -> int:
@@ -467,17 +467,19 @@ def _capped_sum(timestamp: int, delay: int) -> int:
     return min(timestamp + delay, LONG_MAX)
 
 
-def _said_due(due: int, timestamp: int, latest: int, said: dict[bytes, bytes | None]) -> tuple[int, int]:
+def _delivery_due(
+    due: int, timestamp: int, latest: int, delivery: dict[bytes, bytes | None]
+) -> tuple[int, int]:
     """Return the time at which a record is due, and the problem of the header that sets it."""
-    if DELIVER_AT in said:
-        number = _number(said[DELIVER_AT])
+    if DELIVER_AT in delivery:
+        number = _number(delivery[DELIVER_AT])
         due = LONG_MIN if number is None else number
-    elif DELIVER_AFTER in said:
-        number = _number(said[DELIVER_AFTER])
+    elif DELIVER_AFTER in delivery:
+        number = _number(delivery[DELIVER_AFTER])
         due = LONG_MIN if number is None else _capped_sum(timestamp, number)
     else:
-        return due, SOUND
-    return due, DELAY if number is None else TOO_LATE if due > latest else SOUND
+        return due, VALID
+    return due, DELAY if number is None else TOO_LATE if due > latest else VALID
 
 
 def _number(value: bytes | None) -> int | None:
@@ -493,23 +495,23 @@ def _number(value: bytes | None) -> int | None:
 def _delivery_headers(
     content: bytes, position: int, end: int, headers: int
 ) -> tuple[int, dict[bytes, bytes | None]]:
-    said: dict[bytes, bytes | None] = {}
+    delivery: dict[bytes, bytes | None] = {}
     if not 0 < headers <= (end - position) // 2:
-        return HEADERS, said
+        return HEADERS, delivery
     try:
         for _ in range(headers):
             length, position = read_varint(content, position)
             if position > end:
-                return FIELD, said
+                return FIELD, delivery
             if length < 0:
-                return HEADER_NAME, said
+                return HEADER_NAME, delivery
             name = content[position : position + length] if length <= len(DELIVER_AFTER) else b""
             length, position = read_varint(content, position + length)
             begin, position = position, position + max(length, 0)
             if position > end:
-                return FIELD, said
+                return FIELD, delivery
             if name in (DELIVER_AT, DELIVER_AFTER):
-                said[name] = content[begin:position] if length >= 0 else None
+                delivery[name] = content[begin:position] if length >= 0 else None
     except KafkaError:
-        return FIELD, said
-    return SOUND, said
+        return FIELD, delivery
+    return VALID, delivery

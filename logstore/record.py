@@ -33,7 +33,7 @@ from ottla.logstore.record_batch import (
     TimestampType,
     read_header,
 )
-from ottla.logstore.record_walk import sentence
+from ottla.logstore.record_walk import describe_problem
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.logstore.words.varint import ByteSource, append_varint, read_varint, read_varlong
 
@@ -327,7 +327,7 @@ def _iterate(header: BatchHeader, opened: OpenedRecords, index: int) -> Iterator
         if length < MIN_RECORD_BYTES - 1 or end > len(content):
             opened.position = start
             if not opened.more():
-                raise KafkaError(ErrorCode.INVALID_RECORD, sentence(LENGTH, index))
+                raise KafkaError(ErrorCode.INVALID_RECORD, describe_problem(LENGTH, index))
             content, position = bytes(opened.content), 0
             continue
         timestamp_delta, position = read_varlong(content, position + 1)

@@ -56,6 +56,6 @@ def fully_checked(count: int, *, needs_keys: bool) -> int:
     return count if IS_COMPILED or needs_keys else min(count, FULLY_CHECKED_RECORDS)
 
 
-def sentence(problem: int, index: int) -> str:
+def describe_problem(problem: int, index: int) -> str:
     """Return a sentence that says what is wrong with record `index` of a batch."""
     return f"Record {index} of the batch {_WORDS[problem]}."

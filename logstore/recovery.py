@@ -91,7 +91,7 @@ def load_log(
     """
     disk.make_directory(directory)
     notes: list[str] = []
-    names = _settle_leftovers(disk, directory, notes)
+    names = _resolve_leftovers(disk, directory, notes)
     segments = [
         Segment.open(disk, directory, offset) for offset in sorted(names.get(LOG_SUFFIX, frozenset()))
     ]
@@ -162,7 +162,7 @@ def load_log(
 # Files.
 
 
-def _settle_leftovers(disk: Disk, directory: Path, notes: list[str]) -> dict[str, set[int]]:
+def _resolve_leftovers(disk: Disk, directory: Path, notes: list[str]) -> dict[str, set[int]]:
     """Finish or undo what a crash interrupted, as Kafka does; return the offsets of the files by kind."""
     parsed: list[tuple[str, int, str, str]] = []
     found: dict[str, set[int]] = {}
@@ -180,8 +180,8 @@ def _settle_leftovers(disk: Disk, directory: Path, notes: list[str]) -> dict[str
     swaps = []
     for name, offset, kind, state in parsed:
         # A `.swap` at or above a `.cleaned` file belongs to a replacement that had not taken effect.
-        is_void_swap = state == SWAP_SUFFIX and first_cleaned is not None and offset >= first_cleaned
-        if state in (DELETED_SUFFIX, CLEANED_SUFFIX) or is_void_swap:
+        is_incomplete_swap = state == SWAP_SUFFIX and first_cleaned is not None and offset >= first_cleaned
+        if state in (DELETED_SUFFIX, CLEANED_SUFFIX) or is_incomplete_swap:
             disk.remove(directory / name)
         elif state == SWAP_SUFFIX:
             swaps.append((name, offset, kind))

@@ -1,7 +1,8 @@
 """The decisions which segments of a log are deleted, and when a log is flushed. Pure.
 
-Segments are deleted as a whole, oldest first, and never one with a record above the high watermark. If all of
-them have expired, the active one is rolled first, so that an empty log remains with its offsets continued.
+Segments are deleted as a whole, oldest first, and never one with a record at or above the high watermark. If
+all of them have expired, the active one is rolled first, so that an empty log remains with its offsets
+continued.
 """
 
 from collections.abc import Callable, Sequence

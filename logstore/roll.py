@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from crc32c import crc32c
 
-from ottla.logstore.batch_validator import takes_as_it_is
+from ottla.logstore.batch_validator import stores_unchanged
 from ottla.logstore.log_config import LogConfig
 from ottla.logstore.segment import MAX_RELATIVE_OFFSET, Segment
 from ottla.logstore.words.config_def import LONG_MAX
@@ -14,7 +14,7 @@ from ottla.logstore.words.topic_partition import TopicPartition
 class Room(NamedTuple):
     """The bounds of the batches that fit into the active segment, computed once instead of for each batch.
 
-    `as_it_is`: the topic's settings leave batches unchanged (`takes_as_it_is`). The owner drops the bounds
+    `as_it_is`: the topic's settings leave batches unchanged (`stores_unchanged`). The owner drops the bounds
     when an index is full, and when settings or segments change.
     """
 
@@ -26,7 +26,7 @@ class Room(NamedTuple):
 
 
 def room_in(segment: Segment, config: LogConfig, longest_ms: int) -> Room:
-    """Return the bounds within which `is_due` is False for a segment that has batches."""
+    """Return the bounds within which `is_roll_due` is False for a segment that has batches."""
     first_timestamp = segment.first_timestamp
     has_time = first_timestamp >= 0  # otherwise the clock decides its age
     return Room(
@@ -34,11 +34,11 @@ def room_in(segment: Segment, config: LogConfig, longest_ms: int) -> Room:
         last_offset=segment.base_offset + MAX_RELATIVE_OFFSET,
         last_timestamp=first_timestamp + longest_ms if has_time else LONG_MAX,
         last_clock_ms=LONG_MAX if has_time else segment.created_ms + longest_ms,
-        as_it_is=takes_as_it_is(config),
+        as_it_is=stores_unchanged(config),
     )
 
 
-def is_due(
+def is_roll_due(
     segment: Segment,
     config: LogConfig,
     longest_ms: int,

@@ -64,7 +64,7 @@ class Verifications:
         self._guards: dict[int, dict[int, Guard]] = {}
         self._count = 0
 
-    def of(self, producer_id: int, producer_epoch: int) -> Guard | None:
+    def find(self, producer_id: int, producer_epoch: int) -> Guard | None:
         """Return the registered guard of this epoch, or None."""
         return self._guards.get(producer_id, {}).get(producer_epoch)
 
@@ -80,12 +80,12 @@ class Verifications:
         producers.check_epoch(producer_id, producer_epoch)
         if producers.has_ongoing_transaction(producer_id, producer_epoch):
             return None
-        guard = self.of(producer_id, producer_epoch)
+        guard = self.find(producer_id, producer_epoch)
         if guard is not None:
             guard.lowest_sequence = min(guard.lowest_sequence, base_sequence)
             return guard
         if self._count >= MAX_GUARDS:
-            self._leave(next(iter(self._guards)), {})
+            self._keep_only(next(iter(self._guards)), {})
         guard = Guard(
             producer_id=producer_id,
             producer_epoch=producer_epoch,
@@ -117,14 +117,14 @@ class Verifications:
                 duplicate = producers.duplicate_of(entry, header)
                 if duplicate is not None:
                     return duplicate
-        self._check_on_file(producer_id, header.producer_epoch, guard)
+        self._check_verified(producer_id, header.producer_epoch, guard)
         if is_client:
             assert guard is not None
             has_history = entry is not None and bool(entry.batches)
             # For a producer with state, the log knows the next sequence. The lowest sequence of the guard may
             # be that of a late copy of an old batch, which would keep all later batches out.
-            is_overtaken = entry is None and sequence > guard.lowest_sequence
-            if is_overtaken or (guard.bumps_epoch and sequence and not has_history):
+            is_out_of_order = entry is None and sequence > guard.lowest_sequence
+            if is_out_of_order or (guard.bumps_epoch and sequence and not has_history):
                 raise KafkaError(
                     ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
                     f"Producer {producer_id} began a transaction with sequence "
@@ -143,10 +143,12 @@ class Verifications:
         producers = self._producers
         producers.check_epoch(producer_id, producer_epoch)
         if not producers.has_ongoing_transaction(producer_id, producer_epoch):
-            self._check_on_file(producer_id, producer_epoch, guard)
+            self._check_verified(producer_id, producer_epoch, guard)
 
-    def _check_on_file(self, producer_id: int, producer_epoch: int, guard: Guard | None) -> None:
-        if guard is not NOT_VERIFIED and (guard is None or self.of(producer_id, producer_epoch) is not guard):
+    def _check_verified(self, producer_id: int, producer_epoch: int, guard: Guard | None) -> None:
+        if guard is not NOT_VERIFIED and (
+            guard is None or self.find(producer_id, producer_epoch) is not guard
+        ):
             raise KafkaError(
                 ErrorCode.INVALID_TXN_STATE,
                 f"The batch of producer {producer_id} is not part of a transaction.",
@@ -156,7 +158,7 @@ class Verifications:
         """Remove the guards up to this epoch, as the first batch of the transaction is in the log."""
         guards = self._guards.get(producer_id)
         if guards is not None:
-            self._leave(producer_id, {at: one for at, one in guards.items() if at > producer_epoch})
+            self._keep_only(producer_id, {at: one for at, one in guards.items() if at > producer_epoch})
 
     def marker_appended(self, producer_id: int, producer_epoch: int) -> None:
         """Remove the guards of a transaction that has ended, as their verifications are void."""
@@ -165,7 +167,7 @@ class Verifications:
         # with that epoch, or after a prepared transaction (KIP-939) with a still newer one. Guards of these
         # epochs are for the next transaction, and stay.
         if guards is not None:
-            self._leave(
+            self._keep_only(
                 producer_id,
                 {at: one for at, one in guards.items() if one.bumps_epoch and at >= producer_epoch},
             )
@@ -182,13 +184,13 @@ class Verifications:
             # Guards may be added and removed between two steps.
             is_here = self._guards.get(producer_id) is guards
             if is_here and any(one.created_ms <= oldest_ms for one in guards.values()):
-                self._leave(
+                self._keep_only(
                     producer_id, {at: one for at, one in guards.items() if one.created_ms > oldest_ms}
                 )
             if count % GUARDS_AT_ONCE == 0:
                 yield
 
-    def _leave(self, producer_id: int, left: dict[int, Guard]) -> None:
+    def _keep_only(self, producer_id: int, left: dict[int, Guard]) -> None:
         """Keep only these guards of a producer."""
         self._count -= len(self._guards[producer_id]) - len(left)
         if left:

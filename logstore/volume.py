@@ -56,8 +56,8 @@ class DirectoryLock:
             self._fd = -1
 
 
-def turn() -> AbstractContextManager[bool]:
-    """Return a lock for a `with` statement, which one thread holds at a time."""
+def mutex() -> AbstractContextManager[bool]:
+    """Return a mutex for a `with` statement: one thread holds it at a time."""
     return threading.Lock()
 
 

@@ -66,7 +66,7 @@ peer_certificate       checks that a certificate was issued for a node
 raft_handshake         the handshake by which voters authenticate each other
 link_troubles          the reasons of missing links, and when to log them
 raft_wire              one connection of a link: frames, with limits (door)
-raft_strangers         limits the connections that are not authenticated yet
+raft_pending_links         limits the connections that are not authenticated yet
 raft_link              the links between voters (door)
 raft_core              a voter on its own event loop, which makes images of commits (door)
 raft_thread            a thread with an event loop (door)

@@ -24,7 +24,7 @@ from ottla.metadata_raft.commands import (
     ResourceResult,
 )
 from ottla.metadata_raft.controller_config import (
-    MAX_ACL_LOOKS_PER_COMMAND,
+    MAX_ACL_COMPARISONS_PER_COMMAND,
     MAX_ACL_PATTERNS_PER_COMMAND,
     MAX_ACLS,
     MAX_RECORDS_PER_COMMAND,
@@ -76,7 +76,7 @@ def delete_acls(image: MetadataImage, command: DeleteAcls) -> Decision:
     """
     check_security_version(image, "ACLs")
     removed: dict[bytes, None] = {}
-    matched = looks = patterns = 0
+    matched = comparisons = patterns = 0
     results = []
     for fields in command.filters:
         try:
@@ -85,8 +85,8 @@ def delete_acls(image: MetadataImage, command: DeleteAcls) -> Decision:
             results.append(DeletedAcls(error_code=error.code, error_message=error.detail))
             continue
         if selected.resource_name is None or selected.resource_type == ResourceType.ANY:
-            looks += len(image.acls)
-            if looks > max(MAX_ACL_LOOKS_PER_COMMAND, len(image.acls)):
+            comparisons += len(image.acls)
+            if comparisons > max(MAX_ACL_COMPARISONS_PER_COMMAND, len(image.acls)):
                 raise KafkaError(
                     ErrorCode.INVALID_REQUEST,
                     "Too many filters without a resource type or a resource name: send them one by one.",

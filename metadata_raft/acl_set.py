@@ -49,7 +49,7 @@ class DefaultRule(Enum):
     NO_AUTHORIZER = "NoAuthorizer"  # the cluster itself may be changed only from the hosts of its nodes
 
 
-class Decision(NamedTuple):
+class AclDecision(NamedTuple):
     """The result of a check: allowed or not, with the rule that decided."""
 
     is_allowed: bool
@@ -63,7 +63,7 @@ class Decision(NamedTuple):
         return f"MatchingAcl(acl={self.rule})"
 
 
-class Asker(NamedTuple):
+class ClientIdentity(NamedTuple):
     """A client: its principal as `Type:name`, and the numeric address of its host."""
 
     principal: str
@@ -80,17 +80,17 @@ class Pattern(NamedTuple):
 
 # The entries of one pattern, by principal and host: bit n is set if operation n is allowed, and
 # bit _DENIED_SHIFT + n if it is denied.
-_Bits: TypeAlias = PersistentMap[Asker, int]
+_Bits: TypeAlias = PersistentMap[ClientIdentity, int]
 _NO_BITS: Final[_Bits] = PersistentMap()
 # By type, principal, host and operation: the patterns that allow it.
 _AllowedKey: TypeAlias = tuple[int, str, str, int]
 _Allowed: TypeAlias = PersistentMap[_AllowedKey, PersistentMap[Pattern, bool]]
 
-SUPER_USER: Final = Decision(True, DefaultRule.SUPER_USER)
-DEFAULT_ALLOW: Final = Decision(True, DefaultRule.ALLOW)
-DEFAULT_DENY: Final = Decision(False, DefaultRule.DENY)
-NOT_LOADED: Final = Decision(False, DefaultRule.NOT_LOADED)
-NO_AUTHORIZER: Final = Decision(False, DefaultRule.NO_AUTHORIZER)
+SUPER_USER: Final = AclDecision(True, DefaultRule.SUPER_USER)
+DEFAULT_ALLOW: Final = AclDecision(True, DefaultRule.ALLOW)
+DEFAULT_DENY: Final = AclDecision(False, DefaultRule.DENY)
+NOT_LOADED: Final = AclDecision(False, DefaultRule.NOT_LOADED)
+NO_AUTHORIZER: Final = AclDecision(False, DefaultRule.NO_AUTHORIZER)
 
 
 def _bits(*operations: AclOperation) -> int:
@@ -165,83 +165,87 @@ class AclSet:
 
     def decide(
         self,
-        asker: Asker,
+        client: ClientIdentity,
         operation: AclOperation,
         resource_type: ResourceType,
         name: str,
         settings: AuthorizerSettings,
-    ) -> Decision:
+    ) -> AclDecision:
         """Return the decision on this operation of the client on the resource of this name.
 
         Any denial wins. The returned rule is of the most specific pattern: the literal name, then the longest
         prefix, at last `*`.
         """
-        if asker.principal in settings.super_users:
+        if client.principal in settings.super_users:
             return SUPER_USER
-        askers = _askers(asker)
+        identities = _entry_identities(client)
         denying, allowing = _DENYING[operation], _ALLOWING[operation]
         has_entries, decision = False, None
         for pattern, bits in self._standing_for(resource_type, name):
             has_entries = True
-            for one in askers:
+            for one in identities:
                 found = bits.get(one) or 0
                 if found & denying:
-                    return _decision(pattern, bits, askers, denying)
+                    return _decision(pattern, bits, identities, denying)
                 if decision is None and found & allowing:
-                    decision = _decision(pattern, bits, askers, allowing)
+                    decision = _decision(pattern, bits, identities, allowing)
         if decision is not None:
             return decision
         return DEFAULT_DENY if has_entries else _default(settings)
 
     def decide_by_resource_type(
-        self, asker: Asker, operation: AclOperation, resource_type: ResourceType, settings: AuthorizerSettings
-    ) -> Decision:
+        self,
+        client: ClientIdentity,
+        operation: AclOperation,
+        resource_type: ResourceType,
+        settings: AuthorizerSettings,
+    ) -> AclDecision:
         """Return the decision on this operation of the client on at least one resource of the type.
 
         As in Kafka, no operation implies another one here. If several patterns allow it, any of them is
         returned as the rule. The work grows with the patterns that allow the operation and that others deny
         again.
         """
-        first = self.decide(asker, operation, resource_type, "hardcode", settings)
+        first = self.decide(client, operation, resource_type, "hardcode", settings)
         if first.is_allowed:
             return first
-        askers = _askers(asker)
+        identities = _entry_identities(client)
         denying = _DENYING[operation]
         allowing = denying >> _DENIED_SHIFT
         every = Pattern(resource_type, PatternType.LITERAL, WILDCARD)
         bits = self._patterns.get(every) or _NO_BITS
-        said = _said(bits, askers)
-        if said & (denying | allowing):
-            return _decision(every, bits, askers, said & denying or said & allowing)
+        combined = _combined(bits, identities)
+        if combined & (denying | allowing):
+            return _decision(every, bits, identities, combined & denying or combined & allowing)
         denial = None
-        for one in askers:
+        for one in identities:
             for each in (operation, AclOperation.ALL):
                 patterns = self._allowed.get((resource_type, one.principal, one.host, each))
                 for pattern in patterns or ():
-                    denied = self._denied(pattern, askers, denying)
+                    denied = self._denied(pattern, identities, denying)
                     if denied is None:
-                        return _decision(pattern, self._patterns[pattern], askers, allowing)
+                        return _decision(pattern, self._patterns[pattern], identities, allowing)
                     denial = denial or denied
         return denial or DEFAULT_DENY
 
     def authorized_operations(
-        self, asker: Asker, resource_type: ResourceType, name: str, settings: AuthorizerSettings
+        self, client: ClientIdentity, resource_type: ResourceType, name: str, settings: AuthorizerSettings
     ) -> int:
         """Return the operations allowed to the client on the resource, as in a response: bit n for n."""
         known = KNOWN_OPERATIONS[resource_type]
-        if asker.principal in settings.super_users:
+        if client.principal in settings.super_users:
             return sum(1 << operation for operation in known)
-        askers = _askers(asker)
-        has_entries, said = False, 0
+        identities = _entry_identities(client)
+        has_entries, combined = False, 0
         for _, bits in self._standing_for(resource_type, name):
             has_entries = True
-            said |= _said(bits, askers)
+            combined |= _combined(bits, identities)
         if not has_entries and settings.allow_everyone_if_no_acl_found:
             return sum(1 << operation for operation in known)
         return sum(
             1 << operation
             for operation in known
-            if said & _ALLOWING[operation] and not said & _DENYING[operation]
+            if combined & _ALLOWING[operation] and not combined & _DENYING[operation]
         )
 
     def matching(self, selected: AclFilter) -> Iterator[tuple[bytes, AccessControlEntry]]:
@@ -287,14 +291,16 @@ class AclSet:
             if length <= len(name):
                 yield Pattern(resource_type, PatternType.PREFIXED, name[:length])
 
-    def _denied(self, pattern: Pattern, askers: Sequence[Asker], denying: int) -> Decision | None:
+    def _denied(
+        self, pattern: Pattern, identities: Sequence[ClientIdentity], denying: int
+    ) -> AclDecision | None:
         """Return the decision that denies everything that a pattern matches, if there is one."""
         prefixes = self._prefixes(pattern.resource_type, pattern.name)
         literal = (pattern,) if pattern.pattern_type == PatternType.LITERAL else ()
         for each in (*literal, *prefixes):
             bits = self._patterns.get(each) or _NO_BITS
-            if _said(bits, askers) & denying:
-                return _decision(each, bits, askers, denying)
+            if _combined(bits, identities) & denying:
+                return _decision(each, bits, identities, denying)
         return None
 
     def _selected_patterns(self, selected: AclFilter, name: str) -> Iterator[Pattern]:
@@ -312,17 +318,17 @@ class AclSet:
         self, removed: Mapping[AccessControlEntry, None], added: Mapping[AccessControlEntry, bytes]
     ) -> tuple[dict[Pattern, _Bits | None], dict[_AllowedKey, PersistentMap[Pattern, bool] | None]]:
         """Return the changes of `_patterns` and of `_allowed`."""
-        bits: dict[Pattern, dict[Asker, int | None]] = {}
+        bits: dict[Pattern, dict[ClientIdentity, int | None]] = {}
         allowed: dict[_AllowedKey, dict[Pattern, bool | None]] = {}
         # Removed entries first: an equal entry may be added under another id.
         for entry, stays in (*((one, False) for one in removed), *((one, True) for one in added)):
-            pattern, asker = _pattern(entry), Asker(entry.principal, entry.host)
+            pattern, identity = _pattern(entry), ClientIdentity(entry.principal, entry.host)
             of_pattern = bits.setdefault(pattern, {})
-            if asker not in of_pattern:
-                of_pattern[asker] = (self._patterns.get(pattern) or _NO_BITS).get(asker)
-            said = of_pattern[asker] or 0
+            if identity not in of_pattern:
+                of_pattern[identity] = (self._patterns.get(pattern) or _NO_BITS).get(identity)
+            old = of_pattern[identity] or 0
             bit = _bit(entry)
-            of_pattern[asker] = (said | bit if stays else said & ~bit) or None
+            of_pattern[identity] = (old | bit if stays else old & ~bit) or None
             if entry.permission_type == AclPermissionType.ALLOW:
                 key = (entry.resource_type, entry.principal, entry.host, entry.operation)
                 allowed.setdefault(key, {})[pattern] = stays or None
@@ -360,16 +366,16 @@ class AclSet:
 
 def decide(
     acls: AclSet | None,
-    asker: Asker,
+    client: ClientIdentity,
     operation: AclOperation,
     resource_type: ResourceType,
     name: str,
     settings: AuthorizerSettings,
-) -> Decision:
+) -> AclDecision:
     """Return the decision of `AclSet.decide`; before the metadata is loaded, allow super users only."""
     if acls is not None:
-        return acls.decide(asker, operation, resource_type, name, settings)
-    return SUPER_USER if asker.principal in settings.super_users else NOT_LOADED
+        return acls.decide(client, operation, resource_type, name, settings)
+    return SUPER_USER if client.principal in settings.super_users else NOT_LOADED
 
 
 def super_users(setting: str) -> frozenset[str]:
@@ -412,28 +418,35 @@ def _corrupt(entry_id: bytes, reason: str) -> KafkaError:
     return KafkaError(ErrorCode.CORRUPT_MESSAGE, f"The access control entry {entry_id.hex()} {reason}.")
 
 
-def _askers(asker: Asker) -> tuple[Asker, ...]:
+def _entry_identities(client: ClientIdentity) -> tuple[ClientIdentity, ...]:
     """Return the principals and hosts of entries that apply to the client."""
-    principal, host = asker
-    return asker, Asker(principal, WILDCARD), Asker(ANY_USER, host), Asker(ANY_USER, WILDCARD)
+    principal, host = client
+    return (
+        client,
+        ClientIdentity(principal, WILDCARD),
+        ClientIdentity(ANY_USER, host),
+        ClientIdentity(ANY_USER, WILDCARD),
+    )
 
 
-def _said(bits: _Bits, askers: Sequence[Asker]) -> int:
-    said = 0
-    for one in askers:
-        said |= bits.get(one) or 0
-    return said
+def _combined(bits: _Bits, identities: Sequence[ClientIdentity]) -> int:
+    combined = 0
+    for one in identities:
+        combined |= bits.get(one) or 0
+    return combined
 
 
-def _default(settings: AuthorizerSettings) -> Decision:
+def _default(settings: AuthorizerSettings) -> AclDecision:
     return DEFAULT_ALLOW if settings.allow_everyone_if_no_acl_found else DEFAULT_DENY
 
 
-def _decision(pattern: Pattern, bits: _Bits, askers: Sequence[Asker], wanted: int) -> Decision:
+def _decision(
+    pattern: Pattern, bits: _Bits, identities: Sequence[ClientIdentity], wanted: int
+) -> AclDecision:
     """Return the decision of the first entry of a pattern with a wanted bit: by operation, then principal."""
-    found = [(bit, one) for one in askers if (bit := (bits.get(one) or 0) & wanted)]
-    bit, asker = min(((bit & -bit).bit_length() - 1, one) for bit, one in found)
-    return Decision(bit < _DENIED_SHIFT, _entry(pattern, asker, bit))
+    found = [(bit, one) for one in identities if (bit := (bits.get(one) or 0) & wanted)]
+    bit, identity = min(((bit & -bit).bit_length() - 1, one) for bit, one in found)
+    return AclDecision(bit < _DENIED_SHIFT, _entry(pattern, identity, bit))
 
 
 def _pattern(entry: AccessControlEntry) -> Pattern:
@@ -449,24 +462,24 @@ def _bit(entry: AccessControlEntry) -> int:
     return 1 << entry.operation << shift
 
 
-def _entry(pattern: Pattern, asker: Asker, bit: int) -> AccessControlEntry:
+def _entry(pattern: Pattern, identity: ClientIdentity, bit: int) -> AccessControlEntry:
     is_denied = bit >= _DENIED_SHIFT
     return AccessControlEntry(
         pattern.resource_type,
         pattern.name,
         pattern.pattern_type,
-        asker.principal,
-        asker.host,
+        identity.principal,
+        identity.host,
         bit - _DENIED_SHIFT if is_denied else bit,
         AclPermissionType.DENY if is_denied else AclPermissionType.ALLOW,
     )
 
 
-def _entries(pattern: Pattern, said: _Bits) -> Iterator[AccessControlEntry]:
+def _entries(pattern: Pattern, by_identity: _Bits) -> Iterator[AccessControlEntry]:
     """Yield the entries of a pattern."""
-    for asker, bits in said.items():
+    for identity, bits in by_identity.items():
         rest = bits
         while rest:
             bit = (rest & -rest).bit_length() - 1
             rest &= rest - 1
-            yield _entry(pattern, asker, bit)
+            yield _entry(pattern, identity, bit)

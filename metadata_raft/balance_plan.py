@@ -48,7 +48,7 @@ class BrokerRoom(NamedTuple):
 class PlacedPartition(NamedTuple):
     """A partition: its replicas, preferred leader first; bytes of one replica, and bytes in per second."""
 
-    place: TopicPartition
+    topic_partition: TopicPartition
     replicas: tuple[int, ...]
     size_bytes: int = 0
     bytes_in: float = 0.0
@@ -57,7 +57,7 @@ class PlacedPartition(NamedTuple):
 class BalanceMove(NamedTuple):
     """A partition with its replicas before and after; without bytes to copy, only the order changes."""
 
-    place: TopicPartition
+    topic_partition: TopicPartition
     before: tuple[int, ...]
     after: tuple[int, ...]
     copied_bytes: int
@@ -157,7 +157,9 @@ class _State:
         self._stuck = {
             index for index, one in enumerate(partitions) if not self._brokers.keys() >= {*one.replicas}
         }
-        self._pinned = {index for index, one in enumerate(partitions) if one.place in pinned} | self._stuck
+        self._pinned = {
+            index for index, one in enumerate(partitions) if one.topic_partition in pinned
+        } | self._stuck
         self._goals: dict[int, Goal] = {}  # the first goal of each partition that moves
         self._held: dict[int, dict[int, None]] = {broker_id: {} for broker_id in self._brokers}
         for index, replicas in enumerate(self._replicas):
@@ -196,8 +198,10 @@ class _State:
             one, after = self._partitions[index], tuple(self._replicas[index])
             added = len(set(after) - set(one.replicas))
             if after != one.replicas:
-                found.append(BalanceMove(one.place, one.replicas, after, added * one.size_bytes, goal))
-        return sorted(found, key=lambda move: (order[move.goal], move.copied_bytes, move.place))
+                found.append(
+                    BalanceMove(one.topic_partition, one.replicas, after, added * one.size_bytes, goal)
+                )
+        return sorted(found, key=lambda move: (order[move.goal], move.copied_bytes, move.topic_partition))
 
     def measures(self) -> Iterable[_Measure]:
         """Yield the measures in order; each starts from the placement that the earlier ones reached."""

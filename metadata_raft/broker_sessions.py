@@ -35,6 +35,10 @@ class Session:
     reconnect_until_ms: int = NEVER
     leader_load: int = 0  # its load as a leader by its last heartbeat, in bytes per second
 
+    def ends_at_ms(self, timeout_ms: int) -> int:
+        """Return the last time at which it is valid if nothing more is heard from the broker."""
+        return min(self.last_contact_ms + timeout_ms, self.reconnect_until_ms)
+
 
 class BrokerSessions:
     """The sessions of one controller, until it resigns."""
@@ -55,7 +59,7 @@ class BrokerSessions:
             over_ms = lost_at_ms[broker_id] + RECONNECT_GRACE_MS
             self._sessions[broker_id].reconnect_until_ms = max(over_ms, now_ms + NEW_CONTROLLER_GRACE_MS)
 
-    def of(self, image: MetadataImage, broker_id: int, now_ms: int) -> Session:
+    def session_of(self, image: MetadataImage, broker_id: int, now_ms: int) -> Session:
         """Return the session of a registered broker; a new one if this broker epoch has none yet."""
         session = self._sessions.get(broker_id)
         broker_epoch = image.brokers[broker_id].broker_epoch
@@ -67,7 +71,7 @@ class BrokerSessions:
         self, image: MetadataImage, broker_id: int, metadata_offset: int, now_ms: int, timeout_ms: int
     ) -> Session:
         """Renew the session of a broker at a heartbeat, and return it."""
-        session = self.of(image, broker_id, now_ms)
+        session = self.session_of(image, broker_id, now_ms)
         if session.heard_since_ms == NEVER or not self.is_alive(image, broker_id, now_ms, timeout_ms):
             session.heard_since_ms = now_ms
         session.last_contact_ms = now_ms
@@ -78,7 +82,7 @@ class BrokerSessions:
 
     def connection_lost(self, image: MetadataImage, broker_id: int, now_ms: int, grace_ms: int) -> None:
         """Give a broker `grace_ms` to come back after its connection was lost; a second loss adds no time."""
-        session = self.of(image, broker_id, now_ms)
+        session = self.session_of(image, broker_id, now_ms)
         # Before `now_ms` if there is no grace: a session lasts up to and including this time.
         session.reconnect_until_ms = min(session.reconnect_until_ms, now_ms + grace_ms - (not grace_ms))
 
@@ -90,8 +94,7 @@ class BrokerSessions:
 
     def is_alive(self, image: MetadataImage, broker_id: int, now_ms: int, timeout_ms: int) -> bool:
         """Return True if the session of a broker has not expired."""
-        session = self.of(image, broker_id, now_ms)
-        return now_ms <= session.last_contact_ms + timeout_ms and now_ms <= session.reconnect_until_ms
+        return now_ms <= self.session_of(image, broker_id, now_ms).ends_at_ms(timeout_ms)
 
     def stale_broker(self, image: MetadataImage, now_ms: int, timeout_ms: int) -> int | None:
         """Return the broker with the oldest expired session among those not fenced; None if there is none."""
@@ -101,6 +104,20 @@ class BrokerSessions:
             if not broker.fenced and not self.is_alive(image, broker_id, now_ms, timeout_ms)
         ]
         return min(stale)[1] if stale else None
+
+    def next_expiry_ms(self, image: MetadataImage, timeout_ms: int) -> int:
+        """Return when the next session of a broker that is not fenced expires; NEVER if there is none.
+
+        Sessions that have expired already count too, so the time may be in the past.
+        """
+        return min(
+            (
+                session.ends_at_ms(timeout_ms) + 1
+                for broker_id, broker in image.brokers.items()
+                if not broker.fenced and (session := self._sessions.get(broker_id)) is not None
+            ),
+            default=NEVER,
+        )
 
     def silent(self, image: MetadataImage, now_ms: int, timeout_ms: int) -> frozenset[int]:
         """Return the brokers that are not fenced although their session expired."""
@@ -121,7 +138,7 @@ class BrokerSessions:
             for broker_id, broker in image.brokers.items()
             if not broker.fenced
             and (
-                self.of(image, broker_id, now_ms).heard_since_ms == NEVER
+                self.session_of(image, broker_id, now_ms).heard_since_ms == NEVER
                 or not self.is_alive(image, broker_id, now_ms, timeout_ms)
             )
         )
@@ -146,7 +163,7 @@ class BrokerSessions:
         """Return the offset that every active broker has applied; NEVER if none is active."""
         return min(
             (
-                self.of(image, broker_id, now_ms).metadata_offset
+                self.session_of(image, broker_id, now_ms).metadata_offset
                 for broker_id, broker in image.brokers.items()
                 if broker.is_active
             ),

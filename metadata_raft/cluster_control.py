@@ -35,7 +35,7 @@ from ottla.metadata_raft.feature_control import check_supported
 from ottla.metadata_raft.image import BrokerImage, MetadataImage, endpoints_by_name
 from ottla.metadata_raft.partition_control import (
     NO_LOADS,
-    leaders_after_assignment,
+    changes_after_directory_assignment,
     leaders_after_fence,
     leaders_after_offline_log_dirs,
     leaders_after_unfence,
@@ -86,7 +86,8 @@ def register_broker(
     """Register a new run of a broker. The previous run is fenced first, so that its leader epochs end.
 
     DUPLICATE_BROKER_REGISTRATION if another run has a session and the new one has none of its log
-    directories.
+    directories, INVALID_REGISTRATION for ids, directories or counts that are not possible, and
+    UNSUPPORTED_VERSION if the broker does not support a feature of the cluster.
     """
     known = image.brokers.get(command.broker_id)
     _check_registration(image, command)
@@ -119,7 +120,7 @@ def register_broker(
                 known.broker_id,
                 config,
                 unheard,
-                for_good=must_leave,
+                must_leave=must_leave,
                 doubts_last=not known.fenced,
                 loads=sessions.loads,
             )
@@ -228,7 +229,7 @@ def unregister_broker(
             f"Broker ID {command.broker_id} is not currently registered",
         )
     records: list[MetadataRecord] = [
-        *leaders_after_fence(image, broker.broker_id, config, for_good=True, loads=sessions.loads),
+        *leaders_after_fence(image, broker.broker_id, config, must_leave=True, loads=sessions.loads),
         UnregisterBrokerRecord(broker_id=broker.broker_id, broker_epoch=broker.broker_epoch),
     ]
     return Decision(records=records, reply=UnregisterBrokerReply())
@@ -356,7 +357,7 @@ def _next_state(
             # A run that has begun to shut down is not unfenced again; the next run registers.
             may_serve = not command.want_fence and not broker.in_controlled_shutdown
             # A broker whose metadata does not advance would not learn that it leads.
-            is_stuck = sessions.of(image, broker.broker_id, now_ms).is_stuck
+            is_stuck = sessions.session_of(image, broker.broker_id, now_ms).is_stuck
             may_serve = may_serve and _is_caught_up(broker, command) and not is_stuck
             return _UNFENCED if may_serve else _FENCED
         case BrokerControlState.UNFENCED:
@@ -366,7 +367,7 @@ def _next_state(
                 return _UNFENCED
             return _LEAVING if leads_any(image, broker.broker_id) else _GONE
         case _:
-            session = sessions.of(image, broker.broker_id, now_ms)
+            session = sessions.session_of(image, broker.broker_id, now_ms)
             is_known = session.shutdown_offset <= sessions.lowest_active_offset(image, now_ms)
             return _GONE if is_known and not leads_any(image, broker.broker_id) else _LEAVING
 
@@ -433,7 +434,7 @@ def assign_replicas_to_dirs(
         if topic is not None and 0 <= place.partition_index < len(topic.partitions):
             partition = topic.partitions[place.partition_index]
             changes.extend(
-                leaders_after_assignment(
+                changes_after_directory_assignment(
                     image, topic, partition, command.broker_id, place.directory_id, config
                 )
             )

@@ -247,7 +247,9 @@ def _check_limits(
         )
     if (kind, name) not in known and len(known) >= MAX_CONFIG_RESOURCES + len(image.topics.by_name):
         raise KafkaError(
-            ErrorCode.POLICY_VIOLATION, f"At most {MAX_CONFIG_RESOURCES} groups and brokers may have configs."
+            ErrorCode.POLICY_VIOLATION,
+            f"At most {MAX_CONFIG_RESOURCES} brokers, groups and client metrics subscriptions may have "
+            "configs.",
         )
 
 

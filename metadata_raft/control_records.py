@@ -1,7 +1,7 @@
 """KRaft's control records in the metadata log, as Apache Kafka's tools read them.
 
-They are the first record of a leader epoch, and the header and the footer of a snapshot. Malformed ones are
-CORRUPT_MESSAGE.
+They are the first record of a leader epoch, and the header and the footer of a snapshot. Malformed ones raise
+CORRUPT_MESSAGE or INVALID_RECORD.
 """
 
 from collections.abc import Sequence

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.metadata_raft.acl_control import create_acls, delete_acls
-from ottla.metadata_raft.acl_set import Asker
+from ottla.metadata_raft.acl_set import ClientIdentity
 from ottla.metadata_raft.broker_sessions import BrokerSessions, Session
 from ottla.metadata_raft.client_quota_control import alter_client_quotas
 from ottla.metadata_raft.cluster_control import (
@@ -69,7 +69,7 @@ from ottla.metadata_raft.producer_id_control import allocate_producer_ids
 from ottla.metadata_raft.reassignment_control import alter_partition_reassignments
 from ottla.metadata_raft.record_codec import MetadataBatch
 from ottla.metadata_raft.records import MetadataRecord
-from ottla.metadata_raft.request_control import AnsweredRequests, known_reply, remembered
+from ottla.metadata_raft.request_control import AnsweredRequests, add_reply_record, known_reply
 from ottla.metadata_raft.scram_control import alter_user_scram_credentials
 from ottla.metadata_raft.topic_control import create_partitions, create_topics, delete_topics
 from ottla.metadata_raft.voter_control import add_raft_voter, remove_raft_voter
@@ -100,8 +100,8 @@ class Controller:
     ) -> Due | None:
         """Begin to lead with the committed `image`, and give every broker a new session.
 
-        `lost_at_ms` has the brokers that lost their connection to this node, with the time. The returned
-        records are the first ones of a new cluster.
+        `lost_at_ms` has the brokers that lost their connection to this node, with the time. Return the first
+        records of a new cluster, None if the cluster has them.
         """
         self.image = self._committed = image
         self._sessions.grant_all(image, now_ms, lost_at_ms or {})
@@ -117,7 +117,7 @@ class Controller:
         command: Command,
         now_ms: int,
         request: RequestId | None = None,
-        client: Asker | None = None,
+        client: ClientIdentity | None = None,
         *,
         charge: MutationCharge | None = None,
     ) -> Decision:
@@ -138,11 +138,11 @@ class Controller:
             self._answered.note(command, request, refusal)
             raise
         if decision.records:
-            return remembered(command, request, decision)
+            return add_reply_record(command, request, decision)
         self._answered.note(command, request, decision.reply)
         return Decision(reply=decision.reply)
 
-    def check_client(self, command: Command, client: Asker | None) -> None:
+    def check_client(self, command: Command, client: ClientIdentity | None) -> None:
         """Raise the error of authorization if a client lacks a right that the command needs."""
         if client is not None and self.config.authorizer is not None:
             check_command(self.image, command, client, self.config.authorizer)
@@ -162,6 +162,13 @@ class Controller:
             return Due(fence_records(self.image, broker, self.config, absent, doubts_last=True, loads=loads))
         records = self._elections.due(self.image, self.config, now_ms)
         return Due(records) if records else None
+
+    def next_tick_ms(self) -> int:
+        """Return the time from which `tick` has something to do, if no command arrives before."""
+        timeout_ms = self.config.broker_session_timeout_ms
+        return min(
+            self._sessions.next_expiry_ms(self.image, timeout_ms), self._elections.next_ms(self.config)
+        )
 
     def heard_of(self) -> Mapping[int, tuple[int, int]]:
         """Return the metadata offset of each broker, and the time of its last heartbeat."""
@@ -196,7 +203,7 @@ class Controller:
         self.image = image
 
     def _decide(
-        self, command: Command, now_ms: int, client: Asker | None, charge: MutationCharge | None
+        self, command: Command, now_ms: int, client: ClientIdentity | None, charge: MutationCharge | None
     ) -> Decision:
         image, config, sessions = self.image, self.config, self._sessions
         _check_size(command)

@@ -15,13 +15,15 @@ from ottla.metadata_raft.records import MetadataRecord
 # Kafka's limit on the records of one request; it keeps the largest batch below 2 MB.
 MAX_RECORDS_PER_COMMAND: Final = 10_000
 # Characters in the values of settings of one request: checking them takes some 20 ms. A list of throttled
-# replicas has six for each replica; kafka-reassign-partitions sets it for each topic that it moves.
+# replicas takes six characters for each replica; kafka-reassign-partitions sets it for each topic that it
+# moves.
 MAX_VALUE_CHARS_PER_COMMAND: Final = 512 << 10
 # A cluster is designed for 100,000 partitions; with twice as many it still restarts within a minute.
 MAX_PARTITIONS: Final = 200_000
 # Settings of one resource: there are some 400 names in all, and each setting is kept in memory.
 MAX_CONFIGS_PER_RESOURCE: Final = 500
-# Resources with settings other than topics and brokers; groups need not exist to have settings.
+# Resources other than topics that have settings: brokers, groups and subscriptions to client metrics. A group
+# need not exist to have settings.
 MAX_CONFIG_RESOURCES: Final = 100_000
 # Subscriptions to client metrics: each is matched against every client that asks for its subscriptions, and
 # has expressions that take up to a millisecond to check.
@@ -31,9 +33,9 @@ MAX_SUBSCRIPTIONS_PER_COMMAND: Final = 50
 MAX_ACLS: Final = 100_000
 MAX_QUOTA_ENTITIES: Final = 100_000
 MAX_SCRAM_CREDENTIALS: Final = 100_000
-# Entries that the filters of one command compare if they name no resource: some 0.2 s of the controller's
-# time.
-MAX_ACL_LOOKS_PER_COMMAND: Final = 200_000
+# Entries that the filters of one command are compared with, if they lack a resource type or a resource name:
+# some 0.2 s of the controller's time.
+MAX_ACL_COMPARISONS_PER_COMMAND: Final = 200_000
 # Patterns that the filters of one command look up to match a name, one for each length of a prefix: some 10
 # ms of the controller's time.
 MAX_ACL_PATTERNS_PER_COMMAND: Final = 10_000
@@ -61,9 +63,10 @@ class ControllerConfig:
     group_config_def: ConfigDef = field(default_factory=lambda: ConfigDef("group", ()))
     check_broker_configs: Callable[[Mapping[str, str]], None] = lambda configs: None
     check_group_configs: Callable[[Mapping[str, str]], None] = lambda configs: None
-    # Returns the first records of a new cluster beside its features, given the cluster id.
+    # Given the cluster id, returns the records that a new cluster begins with, besides those of its features.
     first_records: Callable[[bytes], Sequence[MetadataRecord]] = lambda cluster_id: ()
     check_client_metrics_configs: Callable[[Mapping[str, str]], None] = lambda configs: None
-    authorizer: AuthorizerSettings | None = None  # None: clients are not authorized
+    # None: authorization is off, and every client may do everything.
+    authorizer: AuthorizerSettings | None = None
     # The typed settings of this broker, which are the defaults of topic settings.
     broker_values: Mapping[str, ConfigValue] = field(default_factory=dict)

@@ -336,7 +336,7 @@ class MetadataDelta:
     # ---- brokers ---------------------------------------------------------------------------------------
 
     def _change_broker(self, record: BrokerRegistrationChangeRecord) -> None:
-        broker = self._brokers.get(record.broker_id) or self.base.brokers.get(record.broker_id)
+        broker = self._brokers.get(record.broker_id, self.base.brokers.get(record.broker_id))
         if broker is None:
             raise KafkaError(
                 ErrorCode.CORRUPT_MESSAGE,

@@ -63,7 +63,11 @@ def check_security_version(image: MetadataImage, what: str) -> None:
 
 
 def first_features(image: MetadataImage, config: ControllerConfig) -> list[MetadataRecord]:
-    """Return the first features of a new cluster, which is one without a metadata.version."""
+    """Return records that set all features of a new cluster to their highest levels.
+
+    `min.insync.replicas`, which eligible leader replicas need, is set with them. There are none for a cluster
+    that has a metadata.version.
+    """
     if METADATA_VERSION in image.features:
         return []
     return [

@@ -61,7 +61,7 @@ class PartitionImage(NamedTuple):
     removing_replicas: tuple[int, ...] = ()
     leader_recovery_state: int = 0
     eligible_leader_replicas: tuple[int, ...] = ()  # not in sync, but with every acknowledged record
-    last_known_elr: tuple[int, ...] = ()  # the last leader, while there is none
+    last_known_elr: tuple[int, ...] = ()  # the last leader, while the partition has none
 
     @property
     def has_leader(self) -> bool:

@@ -23,7 +23,7 @@ from ottla.metadata_raft.decision import Decision
 from ottla.metadata_raft.delta import changed_partition
 from ottla.metadata_raft.image import MetadataImage, PartitionImage, TopicImage
 from ottla.metadata_raft.partition_change import RECOVERED, RECOVERING, change_partition
-from ottla.metadata_raft.partition_control import leader_acceptor, online_election
+from ottla.metadata_raft.partition_control import default_election, leader_acceptor
 from ottla.metadata_raft.records import NO_LEADER_CHANGE, MetadataRecord
 
 
@@ -73,7 +73,7 @@ def _alter(
         topic.topic_id,
         partition,
         is_acceptable=is_acceptable,
-        election=online_election(image, topic.name, config),
+        election=default_election(image, topic.name, config),
         isr=new_isr,
         leader_recovery_state=wanted.leader_recovery_state,
         lost=frozenset(wanted.damaged_replicas),

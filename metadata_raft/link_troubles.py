@@ -12,8 +12,8 @@ from ottla.logstore.words.dial_errors import dial_problem, is_refused
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.metadata_raft.voters import VoterSet
 
-FIRST_SAID_SECONDS: Final = 3.0  # voters that start at the same time are connected by then
-MAX_SAID_SECONDS: Final = 300.0
+FIRST_LOG_SECONDS: Final = 3.0  # voters that start at the same time are connected by then
+MAX_LOG_SECONDS: Final = 300.0
 
 
 class LinkTroubles:
@@ -23,7 +23,7 @@ class LinkTroubles:
         self._reasons: dict[int, str] = {}
         self._refused: set[int] = set()  # voters that rejected this node with a reason
         self._due_at: float | None = None
-        self._pause = FIRST_SAID_SECONDS
+        self._pause = FIRST_LOG_SECONDS
 
     def note(self, voter_id: int, error: Exception) -> None:
         """Record that a link to this voter could not be opened."""
@@ -51,13 +51,13 @@ class LinkTroubles:
     def due(self, missing: VoterSet, *, has_majority: bool, now: float, is_new: bool = False) -> str | None:
         """Return the sentence to log now; None if no link is missing, or it was logged recently."""
         if not len(missing):
-            self._due_at, self._pause = None, FIRST_SAID_SECONDS
+            self._due_at, self._pause = None, FIRST_LOG_SECONDS
             return None
         if self._due_at is None:
             self._due_at = now + self._pause
         if now < self._due_at:
             return None
-        self._pause = min(2 * self._pause, MAX_SAID_SECONDS)
+        self._pause = min(2 * self._pause, MAX_LOG_SECONDS)
         self._due_at = now + self._pause
         return sentence(self.of(missing), has_majority=has_majority, is_new=is_new)
 

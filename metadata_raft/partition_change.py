@@ -2,7 +2,7 @@
 
 Every change of a partition goes through `change_partition`: it completes a reassignment whose new replicas
 are all in sync, elects a leader if the old one cannot stay, and increases the leader epoch if replicas are
-removed (as Apache Kafka's PartitionChangeBuilder; KIP-455, KIP-704). With the feature
+removed (as in Apache Kafka's PartitionChangeBuilder; KIP-455, KIP-704). With the feature
 `eligible.leader.replicas.version` it also keeps the eligible replicas outside the ISR, and the last leader
 (KIP-966).
 """
@@ -45,14 +45,16 @@ def change_partition(
     `is_acceptable` is true for brokers that could lead. An empty `isr` is written only with `may_empty_isr`
     or with the feature of eligible leader replicas. Otherwise the last replica in sync is the only one that
     certainly has every acknowledged record, so it stays in the ISR, and the partition has no leader. Replicas
-    in `lost` may lack such records; with `may_empty_isr` they are empty.
+    in `lost` may lack acknowledged records, so they do not become eligible; with `may_empty_isr` their logs
+    are empty, so they are not kept as last known leader either.
     """
     isr = partition.isr if isr is None else tuple(isr)
     target = reassignment or Reassignment(
         partition.replicas, partition.adding_replicas, partition.removing_replicas
     )
     if target.adding or target.removing:
-        isr, target = completed(isr, target)
+        isr, target = complete_reassignment(isr, target)
+    # 0 without the feature of eligible leader replicas.
     min_isr = min_in_sync_replicas(image, image.topics.by_id[topic_id].name, len(target.replicas))
     elected = elect_leader(
         partition,
@@ -75,7 +77,7 @@ def change_partition(
         # Replicas that failed together with the last leader are not in sync with the new one.
         isr = tuple(replica for replica in isr if replica == elected.leader or is_up(image, replica))
     if target.replicas != partition.replicas:
-        changes |= _moved(image, partition, target)
+        changes |= _changes_of_replicas(image, partition, target)
     if (isr or may_empty_isr or min_isr) and isr != partition.isr:
         changes["isr"] = isr
     eligible: tuple[int, ...] = ()
@@ -114,8 +116,11 @@ def is_up(image: MetadataImage, broker_id: int) -> bool:
     return broker is not None and broker.is_active
 
 
-def completed(isr: Sequence[int], target: Reassignment) -> tuple[tuple[int, ...], Reassignment]:
-    """Return ISR and replicas, without the removed ones if all target replicas are in sync (KIP-455)."""
+def complete_reassignment(isr: Sequence[int], target: Reassignment) -> tuple[tuple[int, ...], Reassignment]:
+    """Return the ISR and the replicas of a reassignment.
+
+    If all its target replicas are in sync, it is complete and the removed ones are left out (KIP-455).
+    """
     replicas = tuple(replica for replica in target.replicas if replica not in target.removing)
     remaining = tuple(replica for replica in isr if replica not in target.removing)
     if replicas and remaining and set(replicas) <= set(remaining):
@@ -130,7 +135,9 @@ def default_directory(broker: BrokerImage | None) -> bytes:
     return broker.log_dirs[0]
 
 
-def _moved(image: MetadataImage, partition: PartitionImage, target: Reassignment) -> dict[str, Any]:
+def _changes_of_replicas(
+    image: MetadataImage, partition: PartitionImage, target: Reassignment
+) -> dict[str, Any]:
     known = dict(zip(partition.replicas, partition.directories, strict=True))
     directories = tuple(
         known[replica] if replica in known else default_directory(image.brokers.get(replica))

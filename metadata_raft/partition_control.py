@@ -54,9 +54,9 @@ def new_partition(topic_id: bytes, partition: int, placed: NewReplicas) -> Parti
 def check_manual_assignment(
     image: MetadataImage, replicas: Sequence[int], replication_factor: int | None
 ) -> None:
-    """Require that `replicas` are distinct registered brokers, `replication_factor` many if it is given.
+    """Raise INVALID_REPLICA_ASSIGNMENT unless `replicas` are one or more distinct registered brokers.
 
-    Otherwise the error is INVALID_REPLICA_ASSIGNMENT.
+    There must be as many as `replication_factor`, if it is given.
     """
     problem = None
     unknown = next((replica for replica in sorted(replicas) if replica not in image.brokers), None)
@@ -109,8 +109,8 @@ def allows_unclean_election(image: MetadataImage, topic: str, config: Controller
     return bool(config.broker_values.get(UNCLEAN_ELECTION, False))
 
 
-def online_election(image: MetadataImage, topic: str, config: ControllerConfig) -> LeaderElection:
-    """Return the kind of the elections in a topic that no command requested."""
+def default_election(image: MetadataImage, topic: str, config: ControllerConfig) -> LeaderElection:
+    """Return the kind of an election that no command requested: UNCLEAN if a topic allows it, else ONLINE."""
     return LeaderElection.UNCLEAN if allows_unclean_election(image, topic, config) else LeaderElection.ONLINE
 
 
@@ -120,47 +120,49 @@ def leaders_after_fence(
     config: ControllerConfig,
     absent: Set[int] = frozenset(),
     *,
-    for_good: bool = False,
+    must_leave: bool = False,
     doubts_last: bool = False,
     loads: Mapping[int, int] = NO_LOADS,
 ) -> Iterator[PartitionChangeRecord]:
-    """Remove a broker that failed or shuts down from every ISR, and elect other leaders.
+    """Yield the changes that remove a failed or stopping broker from every ISR and elect other leaders.
 
     Leaders are spread evenly among the candidates, by the `loads` of brokers in bytes per second.
-    If no other replica in sync is up, or all of them are `absent`, the ISR stays as it is without a leader:
-    all its members have every acknowledged record, so the first one that is heard of again may lead. With
-    `doubts_last` this applies also if only one other is not `absent`: it may have just lost its power, too. A
-    broker that leaves `for_good`, or comes back after losing its unsynced data, stays in the ISR only as its
-    last member.
-    With eligible leader replicas, no replica that is down stays in the ISR: the last ones become eligible,
-    unless they leave for good.
+    If no other replica in sync is up, or all of them are `absent`, the ISR stays as it is without a new
+    leader: all its members have every acknowledged record, so the first one that is heard of again may lead.
+    With `doubts_last` this applies also if only one other is not `absent`: it may have just lost its power,
+    too. In a topic that allows it, an unclean election may then elect a replica outside the ISR.
+    With eligible leader replicas, a broker leaves the ISR also if no other member is up; it becomes eligible
+    if fewer than `min.insync.replicas` remain. If others are up but may not lead yet, the ISR stays as it is.
+    A broker that `must_leave`, because it was unregistered or may have lost unsynced data, never becomes
+    eligible. It stays in an ISR only as its last member, and only without eligible leader replicas.
     """
     # Thousands of partitions have few different states. By state: its change, and the candidates to lead.
     known: dict[tuple[object, ...], tuple[PartitionChangeRecord | None, list[int]]] = {}
     spread = LeaderSpread(image, loads, leaving=broker_id)
     for topic in image.topics.by_name.values():
-        ways: tuple[LeaderElection, int] | None = None
+        of_topic: tuple[LeaderElection, int] | None = None
         for partition in topic.partitions:
             if broker_id not in partition.isr and not (
-                for_good and broker_id in partition.eligible_leader_replicas
+                must_leave and broker_id in partition.eligible_leader_replicas
             ):
                 continue
-            if ways is None:
-                ways = _ways_of(image, topic, config)
-            alike = (*ways, *_state_of(partition))
+            if of_topic is None:
+                of_topic = _election_and_min_isr(image, topic, config)
+            election, min_isr = of_topic
+            alike = (election, min_isr, *_state_of(partition))
             if alike not in known:
                 change = _leave(
                     image,
                     topic.topic_id,
                     partition,
                     broker_id,
-                    ways[0],
+                    election,
                     absent=absent,
-                    must_leave=for_good,
+                    must_leave=must_leave,
                     doubts_last=doubts_last,
                 )
                 is_acceptable = leader_acceptor(image, partition, without=broker_id, absent=absent)
-                known[alike] = change, _who_could_lead(partition, change, is_acceptable)
+                known[alike] = change, _electable(partition, change, is_acceptable)
             change, candidates = known[alike]
             if change is not None:
                 leader = spread.choose(candidates) if candidates else change.leader
@@ -169,19 +171,21 @@ def leaders_after_fence(
                 )
 
 
-def _ways_of(image: MetadataImage, topic: TopicImage, config: ControllerConfig) -> tuple[LeaderElection, int]:
-    """Return the kind of elections in a topic, and its smallest ISR that acknowledges records."""
-    return online_election(image, topic.name, config), min_in_sync_replicas(image, topic.name, MAX_REPLICAS)
+def _election_and_min_isr(
+    image: MetadataImage, topic: TopicImage, config: ControllerConfig
+) -> tuple[LeaderElection, int]:
+    """Return the kind of elections in a topic, and its min.insync.replicas (0 if none can be eligible)."""
+    return default_election(image, topic.name, config), min_in_sync_replicas(image, topic.name, MAX_REPLICAS)
 
 
-def _who_could_lead(
+def _electable(
     partition: PartitionImage, change: PartitionChangeRecord | None, is_acceptable: Callable[[int], bool]
 ) -> list[int]:
     """Return the candidates for the new leader of a change; empty if there is no new leader."""
     if change is None or change.leader < 0:
         return []
     is_moving = partition.adding_replicas or partition.removing_replicas
-    if is_moving or change.leader not in partition.isr:  # elected uncleanly
+    if is_moving or change.leader not in partition.isr:  # was outside the ISR: eligible, or unclean
         return [change.leader]
     return could_lead(partition.replicas, partition.isr, is_acceptable)
 
@@ -198,19 +202,19 @@ def leaders_after_offline_log_dirs(
     config: ControllerConfig,
     loads: Mapping[int, int] = NO_LOADS,
 ) -> Iterator[PartitionChangeRecord]:
-    """Do the same as `leaders_after_fence` for replicas in failed directories of a broker that is up."""
+    """Yield the changes of `leaders_after_fence` for replicas in failed directories of a live broker."""
     spread = LeaderSpread(image, loads, leaving=broker_id)
     for topic, partition in partitions_of(image, broker_id):
         if broker_id in partition.isr and partition.directory(broker_id) in log_dirs:
-            election = online_election(image, topic.name, config)
+            election = default_election(image, topic.name, config)
             change = _leave(image, topic.topic_id, partition, broker_id, election)
             acceptor = leader_acceptor(image, partition, without=broker_id)
-            candidates = _who_could_lead(partition, change, acceptor)
+            candidates = _electable(partition, change, acceptor)
             if change is not None:
                 yield replace(change, leader=spread.choose(candidates)) if candidates else change
 
 
-def leaders_after_assignment(
+def changes_after_directory_assignment(
     image: MetadataImage,
     topic: TopicImage,
     partition: PartitionImage,
@@ -218,7 +222,10 @@ def leaders_after_assignment(
     directory: bytes,
     config: ControllerConfig,
 ) -> Iterator[PartitionChangeRecord]:
-    """Yield the change when a broker reports the directory of its replica; nothing if it is known already."""
+    """Yield the change that records the log directory of a broker's replica, with a new leader if needed.
+
+    Nothing if the directory is known already, or if the broker has no such replica.
+    """
     if broker_id not in partition.replicas or partition.directory(broker_id) == directory:
         return
     directories = tuple(
@@ -227,7 +234,7 @@ def leaders_after_assignment(
     )
     # One record for both, so that a replica that left the ISR is never seen in an online directory.
     assigned = partition._replace(directories=directories)
-    election = online_election(image, topic.name, config)
+    election = default_election(image, topic.name, config)
     broker = image.brokers[broker_id]
     if not broker.has_online_dir(directory):
         change = _leave(image, topic.topic_id, assigned, broker_id, election)
@@ -264,10 +271,11 @@ def _has_lost_log(broker: BrokerImage, partition: PartitionImage) -> bool:
 def leaders_after_unfence(
     image: MetadataImage, broker_id: int, config: ControllerConfig, absent: Set[int] = frozenset()
 ) -> Iterator[PartitionChangeRecord]:
-    """Elect a broker that starts, or is heard of for the first time, in partitions without a leader.
+    """Yield the changes that elect leaders in a broker's partitions that have none.
 
-    No broker in `absent` becomes leader because of it.
-    In partitions that it leads already, replicas that failed while it was unheard of leave the ISR.
+    The broker is being unfenced, or its `Session.heard_since_ms` begins with this heartbeat. Other brokers in
+    `absent` are not elected: they must be heard of first. In partitions that the broker leads, replicas that
+    failed before its heartbeat leave the ISR.
     """
     known: dict[tuple[object, ...], PartitionChangeRecord | None] = {}
     for topic, partition in partitions_of(image, broker_id):
@@ -284,8 +292,8 @@ def leaders_after_unfence(
                 if change is not None:
                     yield change
         elif not partition.has_leader:
-            ways = _ways_of(image, topic, config)
-            alike = (*ways, *_state_of(partition))
+            election, min_isr = _election_and_min_isr(image, topic, config)
+            alike = (election, min_isr, *_state_of(partition))
             if alike not in known:
                 known[alike] = change_partition(
                     image,
@@ -294,7 +302,7 @@ def leaders_after_unfence(
                     is_acceptable=leader_acceptor(
                         image, partition, with_broker=broker_id, absent=absent - {broker_id}
                     ),
-                    election=ways[0],
+                    election=election,
                 )
             change = known[alike]
             if change is not None:
@@ -311,7 +319,7 @@ def leads_any(image: MetadataImage, broker_id: int) -> bool:
 
 
 def partitions_of(image: MetadataImage, broker_id: int) -> Iterator[tuple[TopicImage, PartitionImage]]:
-    """Yield the partitions with a replica on a broker; a scan of 100,000 takes 10 ms, so without an index."""
+    """Yield the partitions with a replica on a broker. There is no index: a scan of 100,000 takes 10 ms."""
     for topic in image.topics.by_name.values():
         for partition in topic.partitions:
             if broker_id in partition.replicas:
@@ -330,6 +338,11 @@ def _leave(
     may_empty: bool = False,
     doubts_last: bool = False,
 ) -> PartitionChangeRecord | None:
+    """Return the change that takes a broker out of the ISR and elects another leader if needed.
+
+    If too few of the other members certainly live, the ISR stays, without a new leader. None if nothing
+    changes.
+    """
     eligible = partition.eligible_leader_replicas
     may_lead_later = broker_id in (*eligible, *partition.last_known_elr)
     if broker_id not in partition.isr and not (must_leave and may_lead_later):
@@ -337,7 +350,8 @@ def _leave(
     isr = [replica for replica in partition.isr if replica != broker_id]
     up = [replica for replica in isr if is_up(image, replica)]
     alive = [replica for replica in up if replica not in absent]
-    if not must_leave and len(alive) <= doubts_last and (up or not image.has_eligible_leader_replicas):
+    doubted = 1 if doubts_last else 0
+    if not must_leave and len(alive) <= doubted and (up or not image.has_eligible_leader_replicas):
         isr = list(partition.isr)
         absent = {*absent, *alive}
     if doubts_last:

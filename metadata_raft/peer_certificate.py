@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 
-MAX_NAMES_SAID: Final = 10
+MAX_LISTED_NAMES: Final = 10
 _NODE: Final = re.compile(r"node-\d+", re.IGNORECASE)
 
 
@@ -45,7 +45,7 @@ def check_certificate_names(names: Collection[str], node_id: int, hosts: Collect
         )
     if is_named(names, node_id, hosts):
         return
-    said = ", ".join(sorted(names)[:MAX_NAMES_SAID])
+    said = ", ".join(sorted(names)[:MAX_LISTED_NAMES])
     wanted = " nor ".join(names_of(node_id, hosts))
     raise KafkaError(
         ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
@@ -57,7 +57,7 @@ def check_certificate_names(names: Collection[str], node_id: int, hosts: Collect
 
 def names_of(node_id: int, hosts: Collection[str]) -> list[str]:
     """Return names that the certificate of a node may have; of very many hosts, only some."""
-    return [f"node-{node_id}", *sorted(filter(None, hosts))[:MAX_NAMES_SAID]]
+    return [f"node-{node_id}", *sorted(filter(None, hosts))[:MAX_LISTED_NAMES]]
 
 
 def is_named(names: Collection[str], node_id: int, hosts: Collection[str]) -> bool:

@@ -95,7 +95,7 @@ class Quorum(Protocol):
     def append(self, batch: MetadataBatch) -> None:
         """Append a batch; NOT_CONTROLLER unless this member leads in its epoch."""
 
-    async def teach(self, voter: Voter, timeout_seconds: float) -> None:
+    async def catch_up(self, voter: Voter, timeout_seconds: float) -> None:
         """Replicate the log to a node until it has caught up, so that it can become a voter.
 
         REQUEST_TIMED_OUT if that takes too long, NOT_CONTROLLER if this member stops leading.

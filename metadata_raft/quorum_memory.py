@@ -69,7 +69,7 @@ class MemoryQuorum:
     def hears_all(self) -> bool:
         return self.leader_id >= 0
 
-    async def teach(self, voter: Voter, timeout_seconds: float) -> None:
+    async def catch_up(self, voter: Voter, timeout_seconds: float) -> None:
         return
 
     def hand_over(self) -> None:

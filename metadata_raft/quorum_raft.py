@@ -17,7 +17,7 @@ from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.logstore.words.latency import LatencyHistogram
 from ottla.metadata_raft.image import Endpoint, MetadataImage
 from ottla.metadata_raft.quorum import QuorumListener, QuorumStatus
-from ottla.metadata_raft.raft_core import CoreSettings, CoreView, RaftCore, SnapshotRule
+from ottla.metadata_raft.raft_core import CoreSettings, RaftCore, SnapshotRule
 from ottla.metadata_raft.raft_entry import encode_entry, surely_fits
 from ottla.metadata_raft.raft_journal import RaftJournal
 from ottla.metadata_raft.raft_link import AcceptedLink, LinkSettings
@@ -36,7 +36,7 @@ class LoadedMetadata(NamedTuple):
     """The content of the metadata directory at the start of a node."""
 
     image: MetadataImage  # of the last snapshot; later commits are known once there is a leader
-    is_empty: bool  # whether there was neither snapshot nor log
+    is_empty: bool  # True if there was neither snapshot nor log
     cut_bytes: int  # of entries that were being written when the node ended
     damage: str | None = None  # of the log, which was truncated there, or of the snapshot
 
@@ -90,14 +90,16 @@ class RaftQuorum:
         self._snapshots = snapshots
         self._threaded = threaded
         self._loop_factory = loop_factory
-        self._view = CoreView(-1, 0, QuorumStatus(-1, 0, 0, (), ()))
-        self._told_at = 0.0  # the time of the voter's last call
+        self._status = QuorumStatus(-1, 0, 0, (), ())
+        self._reported_at = 0.0  # the time of the voter's last report
         self._leading_epoch = 0
         self._is_closed = False
         self._waiting: deque[tuple[MetadataBatch, bytes | None]] = deque()
-        self._told: deque[tuple[Sequence[Callable[[QuorumListener], None]], CoreView]] = deque()
-        self._is_telling = False
-        self._has_failed = False  # whether the listener raised
+        # Reports of the voter that wait for the node's loop, and the leader and epoch of the last one.
+        self._reports: deque[tuple[Sequence[Callable[[QuorumListener], None]], QuorumStatus]] = deque()
+        self._reported_leader = (-1, 0)
+        self._is_scheduled = False
+        self._has_failed = False  # True once the listener has raised
         self._listener: QuorumListener | None = None
         self._core: RaftCore | None = None
         self._settings: CoreSettings | None = None
@@ -109,7 +111,8 @@ class RaftQuorum:
     def load(self, empty: MetadataImage) -> LoadedMetadata:
         """Read the content of the directory. Blocks.
 
-        KAFKA_STORAGE_ERROR, with file and position, if it is damaged; OSError from the disk.
+        KAFKA_STORAGE_ERROR, with file and position, if it is damaged and no other voter can repair that;
+        else the damage is in the result. OSError from the disk.
         """
         self._disk.make_directory(self._directory, is_private=True)
         # Older releases created it readable for all users, but the metadata now has credentials.
@@ -153,7 +156,7 @@ class RaftQuorum:
                 self._call_core = self._loop.call_soon
                 await core.run()
         finally:
-            self._hear_all()
+            self._handle_reports()
             if self._leading_epoch:
                 self._leading_epoch = 0
                 self._listener.handle_resignation("The metadata quorum has stopped on this node.")
@@ -181,24 +184,25 @@ class RaftQuorum:
         The voter cannot report that itself, and a node that continued to lead would not consider itself
         fenced.
         """
-        is_alone = len(self._view.status.voters) < 2
+        is_alone = len(self._status.voters) < 2
         # In a simulation both are the same loop, with another clock.
-        return self._threaded and not is_alone and time.monotonic() - self._told_at > LEADER_FALLBACK_SECONDS
+        is_silent = time.monotonic() - self._reported_at > LEADER_FALLBACK_SECONDS
+        return self._threaded and not is_alone and is_silent
 
     @property
     def leader_id(self) -> int:
-        return self._view.leader_id
+        return self._status.leader_id
 
     @property
     def epoch(self) -> int:
-        return self._leading_epoch or self._view.epoch
+        return self._leading_epoch or self._status.epoch
 
     @property
     def hears_all(self) -> bool:
         return self.leader_id >= 0
 
     def status(self) -> QuorumStatus:
-        return self._view.status
+        return self._status
 
     @property
     def voted_id(self) -> int:
@@ -248,16 +252,16 @@ class RaftQuorum:
         if core is None or call is None or not call(core.take_link, link):
             link.sock.close()
 
-    async def teach(self, voter: Voter, timeout_seconds: float) -> None:
+    async def catch_up(self, voter: Voter, timeout_seconds: float) -> None:
         """Replicate the log to a node until it has caught up, so that it can become a voter.
 
         REQUEST_TIMED_OUT if that takes too long, NOT_CONTROLLER if this member stops leading.
         """
         assert self._loop is not None and self._core is not None and self._call_core is not None
         deadline = self._loop.time() + timeout_seconds
-        self._call_core(self._core.teach, voter)
+        self._call_core(self._core.catch_up, voter)
         while self.is_leader:
-            status = self._view.status
+            status = self._status
             for one in (*status.observers, *status.voters):
                 is_it = (one.node_id, one.directory_id) == (voter.node_id, voter.directory_id)
                 if is_it and one.log_end_offset >= status.high_watermark > 0:
@@ -278,31 +282,40 @@ class RaftQuorum:
 
     # ---- calls of the voter, on its own loop -----------------------------------------------------------
 
-    def tell(self, events: Sequence[Callable[[QuorumListener], None]], view: CoreView) -> None:
-        """Pass events to the node's loop, several times per second, so that it knows that the voter runs."""
-        self._told_at = time.monotonic()
-        self._told.append((events, view))
-        if not self._is_telling and self._loop is not None:
-            self._is_telling = True
+    def report(self, events: Sequence[Callable[[QuorumListener], None]], status: QuorumStatus) -> None:
+        """Pass events to the node's loop; called in each cycle, so that the node knows that the voter runs.
+
+        A status that differs only in the voters' progress replaces the last one without waking that loop.
+        """
+        self._reported_at = time.monotonic()
+        leader = (status.leader_id, status.epoch)
+        if not events and leader == self._reported_leader and not self._reports:
+            self._status = status
+            return
+        self._reported_leader = leader
+        self._reports.append((events, status))
+        if not self._is_scheduled and self._loop is not None:
+            self._is_scheduled = True
             try:
-                self._loop.call_soon_threadsafe(self._hear_all)
+                self._loop.call_soon_threadsafe(self._handle_reports)
             except RuntimeError:  # The node is gone; what is committed stays committed.
                 return
 
     # ---- on the node's loop ----------------------------------------------------------------------------
 
-    def _hear_all(self) -> None:
-        self._is_telling = False
+    def _handle_reports(self) -> None:
+        self._is_scheduled = False
         assert self._listener is not None
         listener = _Leading(self, self._listener)
-        while self._told and not self._has_failed:
+        while self._reports and not self._has_failed:
             known_id = self.leader_id
-            events, self._view = self._told.popleft()
+            events, self._status = self._reports[0]
             try:
                 for event in events:
                     event(listener)
                 if self.leader_id != known_id:
                     listener.handle_leader_change()
+                self._reports.popleft()
             except Exception as error:
                 # Earlier events have been handled and must not be repeated; none may follow the failed one.
                 self._has_failed = True

@@ -9,6 +9,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from math import inf
+from operator import is_not
 from random import Random
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -30,8 +31,10 @@ from ottla.metadata_raft.voters import Voter, VoterSet
 # The delay of a timer after the due time, since the engine acts only after that time.
 TICK_DELAY_SECONDS: Final = 0.000_1
 AGAIN_SECONDS: Final = 0.02  # before something due that could not be done is tried again
-FOLLOWER_STATUS_SECONDS: Final = 1.0  # the maximal age of a follower's status, which is only about itself
-STATUS_SECONDS: Final = 0.25  # the maximal age of a leader's status, which has all voters' progress
+# The age at which a cycle makes a new status, of a leader with all voters' progress, and of a follower, which
+# only has its own. A voter is not woken for it before twice that age: a heartbeat comes before.
+STATUS_SECONDS: Final = 0.25
+FOLLOWER_STATUS_SECONDS: Final = 1.0
 # A voter with more committed batches to apply makes one image of them: each image copies what it changes.
 MAX_SINGLE_IMAGES: Final = 64
 CLOSE_SECONDS: Final = 1.0  # the time to commit appended batches when the node stops
@@ -65,15 +68,7 @@ class CoreSettings(NamedTuple):
 class NodeSide(Protocol):
     """The node's side of the voter."""
 
-    def tell(self, events: Sequence[Callable[[QuorumListener], None]], view: "CoreView") -> None: ...
-
-
-class CoreView(NamedTuple):
-    """The state of the voter that the node can read between two cycles."""
-
-    leader_id: int
-    epoch: int
-    status: QuorumStatus
+    def report(self, events: Sequence[Callable[[QuorumListener], None]], status: QuorumStatus) -> None: ...
 
 
 class _NoLinks:
@@ -100,10 +95,9 @@ class RaftCore:
         self._is_scheduled = False
         self._ticks_at = inf  # the time for which the timer is set
         self._is_closing = self._is_started = False
-        self._told_status: QuorumStatus | None = None
         self._status: QuorumStatus | None = None
         self._status_at = 0.0
-        self._status_voters: VoterSet | None = None
+        self._status_members: Sequence[object] = (None, None)
         self._loop: asyncio.AbstractEventLoop
         self._ended: asyncio.Future[None]
         self._next_tick: asyncio.TimerHandle
@@ -209,7 +203,7 @@ class RaftCore:
 
     def _due_at(self) -> float:
         """Return the time at which the next cycle is due if nothing arrives before."""
-        status_at = self._status_at + self._status_seconds
+        status_at = self._status_at + 2 * self._status_seconds
         if self.links is None and self.member.engine.is_leading:
             return status_at  # a lone voter sends no heartbeats
         return min(status_at, self.member.due_at)
@@ -245,7 +239,7 @@ class RaftCore:
             if self.member.cycle():
                 self._wake()
             self._make_snapshot_if_due()
-            self._tell()
+            self._report()
             self._set_timer()
         except Exception as error:
             self._end(error)
@@ -279,7 +273,7 @@ class RaftCore:
             self._end(error)
         self._wake()
 
-    def teach(self, voter: Voter) -> None:
+    def catch_up(self, voter: Voter) -> None:
         """Replicate the log to a node, so that it can become a voter."""
         self.member.add_learner(voter)
         if self.links is not None:
@@ -297,7 +291,7 @@ class RaftCore:
         assert entries[0].raft_index == self._applied_index + 1, "an entry is missing"
         batches = [self._open(entry) for entry in entries]
         self._applied_index = entries[-1].raft_index
-        if len(batches) > MAX_SINGLE_IMAGES and not self.member.is_told_to_lead:
+        if len(batches) > MAX_SINGLE_IMAGES and not self.member.has_announced:
             self._apply_together(batches)
         else:
             for batch in batches:
@@ -394,24 +388,23 @@ class RaftCore:
 
     # ---- events for the node ---------------------------------------------------------------------------
 
-    def _tell(self) -> None:
+    def _report(self) -> None:
         events, status = self._events, self._current_status()
-        if events or status is not self._told_status:
-            self._events, self._told_status = [], status
-            self._node.tell(events, CoreView(status.leader_id, status.epoch, status))
+        self._events = []
+        self._node.report(events, status)
 
     def _current_status(self) -> QuorumStatus:
         """Return the status, the same object if nothing changed; others' progress is updated periodically.
 
         The own row changes with the high watermark, which is never beyond the own log end offset.
         """
-        engine, voters = self.member.engine, self.member.voters
+        engine, members = self.member.engine, (self.member.voters, self.member.learners)
         status, end_offset = self._status, self._image.version + 1
-        is_stale = self._is_status_old or voters is not self._status_voters
+        is_stale = self._is_status_old or any(map(is_not, members, self._status_members))
         # A candidate becomes the leader of the same term, and its status has no other voter's progress.
         leadership = engine.term, engine.leader_id
         if is_stale or status is None or (status.epoch, status.leader_id) != leadership:
-            self._status, self._status_voters = self._make_status(), voters
+            self._status, self._status_members = self._make_status(), members
             self._status_at = self._loop.time()
         elif status.high_watermark != end_offset:
             own = self._own_replica()

@@ -32,8 +32,10 @@ from ottla.metadata_raft.voters import Voter, VoterSet
 
 log = logging.getLogger(__name__)
 
-HINDRANCE_SECONDS: Final = 2.0  # before the log says why a majority does not elect a leader
-COURTESY_SECONDS: Final = 0.15  # the time for which a voter that granted a PreVote does not stand itself
+BLOCKED_ELECTION_SECONDS: Final = 2.0  # before the log says why a majority does not elect a leader
+GRANTED_PREVOTE_SECONDS: Final = (
+    0.15  # the time for which a voter that granted a PreVote does not stand itself
+)
 
 
 class _Round(NamedTuple):
@@ -71,8 +73,8 @@ class Election:
         self._round: _Round | None = None
         self._votes = _Round(0, {})
         self._hindrance: str | None = None  # the reason why the votes of a majority were not sufficient
-        self._hindered_at = NEVER  # the time since which it has been so
-        self._has_said = False
+        self._blocked_at = NEVER  # the time since which it has been so
+        self._is_logged = False
         self.answered_copy_id = 0  # of the candidate whose request is being handled
 
     def before_tick(self) -> None:
@@ -176,10 +178,10 @@ class Election:
             "`ottla quorum trust-copy --help`."
         )
         if self._hindrance != before:
-            self._hindered_at, self._has_said = self._engine.now(), False
+            self._blocked_at, self._is_logged = self._engine.now(), False
         # Voters that start at the same time are not connected for a moment.
-        if not self._has_said and self._engine.now() - self._hindered_at >= HINDRANCE_SECONDS:
-            self._has_said = True
+        if not self._is_logged and self._engine.now() - self._blocked_at >= BLOCKED_ELECTION_SECONDS:
+            self._is_logged = True
             log.warning("No leader can be elected. %s", self._hindrance)
 
     def waits_for(self) -> str | None:
@@ -204,7 +206,7 @@ class Election:
                 ),
             )
             # Two candidates at once may split the votes and lose a whole timeout.
-            engine.election_deadline = max(engine.election_deadline, engine.now() + COURTESY_SECONDS)
+            engine.election_deadline = max(engine.election_deadline, engine.now() + GRANTED_PREVOTE_SECONDS)
 
     def handle_pre_vote_granted(self, node_id: int, reply: PreVoteGranted) -> None:
         """Count a granted PreVote; with a majority, the election begins in the next tick."""
@@ -246,9 +248,9 @@ class Election:
         if self._is_enough(self._votes.granted, needs_all=False):
             for _ in self._votes.granted:
                 engine.receive(node_id, {"type": "response_vote", "term": reply.term})
-            self._tell_copies()
+            self._note_copies()
 
-    def _tell_copies(self) -> None:
+    def _note_copies(self) -> None:
         """Note that votes with a copied directory were given before the first entry of this term."""
         first = self._journal.last.raft_index
         for node_id, copy_id in self._votes.granted.items():

@@ -45,7 +45,7 @@ TERM_RISE_PER_S: Final = 100
 # Sent before the sync, because they promise nothing that is not on disk already.
 _EARLY: Final = (AppendEntries, SnapshotChunk)
 # Messages about a term that has not begun.
-_PROMISES: Final = (PreVote, PreVoteGranted)
+_ABOUT_NEXT_TERM: Final = (PreVote, PreVoteGranted)
 
 
 class Peer(NamedTuple):
@@ -74,7 +74,7 @@ class Membership(Protocol):
     def is_lone(self) -> bool:
         """True if this node is the only voter."""
 
-    def meet_another_quorum(self, peer: Peer, term: int) -> None:
+    def handle_other_quorum(self, peer: Peer, term: int) -> None:
         """Handle a message from a node of this cluster in a term that the lone voter has not begun."""
 
 
@@ -172,8 +172,8 @@ class Guard:
                 f"A message has the epoch {message.term}, which cannot have begun: the "
                 f"epoch of this node is {term}.",
             )
-        if message.term > term and self._membership.is_lone and not isinstance(message, _PROMISES):
-            self._membership.meet_another_quorum(peer, message.term)
+        if message.term > term and self._membership.is_lone and not isinstance(message, _ABOUT_NEXT_TERM):
+            self._membership.handle_other_quorum(peer, message.term)
             raise KafkaError(
                 ErrorCode.CORRUPT_MESSAGE,
                 f"Node {peer.node_id} is in epoch {message.term}, but this node is the "

@@ -20,7 +20,7 @@ from ottla.metadata_raft.image import Endpoint
 from ottla.metadata_raft.raft_guard import Peer
 
 NONCE_BYTES: Final = 32
-MAX_HANDSHAKE_BYTES: Final = 8 * 1024  # of one frame before the proof; endpoints of 15 voters fit
+MAX_HANDSHAKE_BYTES: Final = 8 * 1024  # of each frame of the handshake; endpoints of 15 voters fit
 # A link carries messages of voters; a question is answered with the addresses of the voters' brokers, and
 # closed.
 LINK: Final = 1
@@ -153,23 +153,23 @@ def prove(
     CLUSTER_AUTHORIZATION_FAILED if the server does not know the secret, INVALID_REQUEST if its id is not
     `expected_id` (-1: any), and the errors of `read_hello`.
     """
-    mine = decode(LinkHello, 0, sent)
-    theirs = read_hello(answered, own)
-    if not hmac.compare_digest(theirs.proof, _proof(secret, _SERVER, mine, theirs)):
+    own_hello = decode(LinkHello, 0, sent)
+    peer_hello = read_hello(answered, own)
+    if not hmac.compare_digest(peer_hello.proof, _proof(secret, _SERVER, own_hello, peer_hello)):
         raise KafkaError(
             ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
-            f"Node {theirs.node_id} has a different cluster.secret than this node, or runs Ottla 0.1.0: "
+            f"Node {peer_hello.node_id} has a different cluster.secret than this node, or runs Ottla 0.1.0: "
             "give all nodes the same secret and version.",
         )
-    if expected_id not in (-1, theirs.node_id):
+    if expected_id not in (-1, peer_hello.node_id):
         raise KafkaError(
             ErrorCode.INVALID_REQUEST,
-            f"Node {theirs.node_id} answered at the address of node {expected_id}.",
+            f"Node {peer_hello.node_id} answered at the address of node {expected_id}.",
         )
-    proof = LinkProof(proof=_proof(secret, _CLIENT, mine, theirs))
+    proof = LinkProof(proof=_proof(secret, _CLIENT, own_hello, peer_hello))
     if login is not None:
         proof = schema.replace(proof, user=login.user, password=login.password.encode())
-    return encode(proof, 0), theirs
+    return encode(proof, 0), peer_hello
 
 
 def check_proof(

@@ -108,7 +108,7 @@ class RaftJournal:
         self._state = QuorumState(0, NOBODY)
         self._is_state_dirty = False
         self._begins_segment = True
-        self.is_older_than_quorum = False  # whether `load` found a log without Raft indexes
+        self.is_older_than_quorum = False  # True if `load` found a log without Raft indexes
         self.cut_bytes = 0  # by `load`
         self.damage: str | None = None  # found and cut off by `load`
         self.sync_times = LatencyHistogram()  # of syncs that wrote entries; the owner has the clock
@@ -196,17 +196,21 @@ class RaftJournal:
     # ---- start -----------------------------------------------------------------------------------------
 
     def load(self, start: LogStart) -> None:
-        """Read the log after `start`; KAFKA_STORAGE_ERROR for damage, OSError from the disk."""
+        """Read the log after `start`; OSError from the disk.
+
+        If other voters can repair damage, the log is cut there (`damage`). KAFKA_STORAGE_ERROR for any other
+        damage, and if the vote is missing.
+        """
         self._entries = [JournalEntry(b"", start.raft_index, start.term, start.end_offset)]
         self._start_voters = start.voters
         self._segments = self._list_segments()
         is_indexed, follows_start = start.voters is not None, True
-        for place, segment in enumerate(tuple(self._segments)):
-            is_last = place + 1 == len(self._segments)
+        for number, segment in enumerate(tuple(self._segments)):
+            is_last = number + 1 == len(self._segments)
             try:
                 seen = self._load_segment(segment, is_last=is_last, follows_start=follows_start)
             except _Damage as damage:
-                self._cut_damage(place, damage)
+                self._cut_damage(number, damage)
                 is_indexed = True
                 break
             is_indexed |= seen.is_indexed
@@ -219,7 +223,7 @@ class RaftJournal:
         self.is_older_than_quorum = not is_indexed and self.last.end_offset > 0
         self._load_state(is_indexed=is_indexed)
 
-    def _cut_damage(self, place: int, damage: _Damage) -> None:
+    def _cut_damage(self, number: int, damage: _Damage) -> None:
         """Cut the log at the damage, and record the end of what this voter may have acknowledged.
 
         KAFKA_STORAGE_ERROR if there is no other voter to have it, or if the vote of this voter is unknown.
@@ -228,13 +232,13 @@ class RaftJournal:
         state = read_quorum_state(self._disk, self._directory)
         if voters is None or len(voters.by_id) < 2 or state is None:
             raise _damaged(damage.path, damage.position, damage.problem) from None
-        lost = self._end_behind(place, damage.position, state.term)
+        lost = self._end_behind(number, damage.position, state.term)
         # Before anything is cut: a process that dies in between finds the damage again.
         write_quorum_state(self._disk, self._directory, state._replace(lost=max(lost, state.lost or lost)))
-        while len(self._segments) > place + 1:
+        while len(self._segments) > number + 1:
             self._disk.remove(self._segments.pop().path)
             self._disk.sync_directory(self._directory)
-        segment = self._segments[place]
+        segment = self._segments[number]
         self._open_end(segment, min(damage.position, self._disk.file_size(segment.path)))
         self._begins_segment = True
         self.damage = f"{damage.path} at position {damage.position}: {damage.problem}"
@@ -259,15 +263,15 @@ class RaftJournal:
             self._disk.sync_directory(self._directory)
         return True
 
-    def _end_behind(self, place: int, position: int, term: int) -> LostPromise:
-        """Return the last possible end of a log whose segment number `place` is damaged at `position`.
+    def _end_behind(self, number: int, position: int, term: int) -> LostPromise:
+        """Return the last possible end of a log whose segment `number` is damaged at `position`.
 
         It is the end of the last whole entry after the damage. Without one, the number of entries is unknown,
         but none was smaller than a header.
         """
         ends: list[LostPromise] = []
         size_bytes = 0
-        for segment in self._segments[place:]:
+        for segment in self._segments[number:]:
             content = self._disk.read_file(segment.path)
             size_bytes += len(content) - max(0, position)
             ends += [

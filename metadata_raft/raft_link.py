@@ -36,17 +36,17 @@ from ottla.metadata_raft.raft_handshake import (
     refusal,
     welcome,
 )
-from ottla.metadata_raft.raft_strangers import Strangers
+from ottla.metadata_raft.raft_pending_links import PendingLinks
 from ottla.metadata_raft.raft_wire import CLOSED, LinkWire
 from ottla.metadata_raft.voters import Voter, VoterSet
 
 HANDSHAKE_SECONDS: Final = 5.0
 MAX_LEFT: Final = 64  # the last nodes that left a handshake: any client may do so, so the number is limited
-STRANGER_SECONDS: Final = 3.0  # the time in which a connection must be authenticated
+AUTHENTICATION_SECONDS: Final = 3.0  # the time in which a connection must be authenticated
 DIAL_SECONDS: Final = 3.0  # of resolving a name and connecting to a host that does not answer
 FIRST_PAUSE_SECONDS: Final = 0.05
 MAX_PAUSE_SECONDS: Final = 2.0
-PING_SECONDS: Final = 1.0
+PING_SECONDS: Final = 2.0
 LEAVE_SECONDS: Final = 0.1
 SILENCE_SECONDS: Final = 6.0
 REFUSAL_LOG_SECONDS: Final = 1.0
@@ -93,7 +93,7 @@ class LinkListener(NamedTuple):
 class AcceptedLink(NamedTuple):
     """A link that was accepted by a listener that serves other protocols, too."""
 
-    place: int  # the index of the listener: 0 for the first, then those of `more`
+    listener_index: int  # 0 for the first, then those of `more`
     sock: socket.socket
     received: bytes  # read from the socket before
 
@@ -144,7 +144,7 @@ class RaftLinks:
         self._on_link = on_link
         self._voters = VoterSet.of([])
         self._wires: dict[int, list[tuple[Peer, LinkWire]]] = {}  # by node, the one to write to first
-        self._strangers = Strangers()
+        self._pending_links = PendingLinks()
         self._refusal_logged_at = float("-inf")
         self._dialers: dict[Voter, asyncio.Task[None]] = {}
         self._tasks: asyncio.TaskGroup | None = None
@@ -186,7 +186,7 @@ class RaftLinks:
                 while True:
                     await asyncio.sleep(PING_SECONDS)
                     self._ping()
-                    self._say_missing()
+                    self._log_missing()
             finally:
                 # No connection is accepted any more while the others are closed.
                 self._tasks = None
@@ -204,7 +204,7 @@ class RaftLinks:
     def dial(self, voters: VoterSet) -> None:
         """Set the nodes to keep links to; dialling others ends."""
         self._voters = voters
-        self._strangers.keep_voters(set(voters.by_id))
+        self._pending_links.keep_voters(set(voters.by_id))
         if self._tasks is None:
             return
         own_id = self._settings.identity.peer.node_id
@@ -238,7 +238,7 @@ class RaftLinks:
             return None
         return sentence(self._troubles.of(missing), has_majority=False, is_new=is_new)
 
-    def _say_missing(self) -> None:
+    def _log_missing(self) -> None:
         missing, now = self._missing(), asyncio.get_running_loop().time()
         has_majority, is_new = self._has_majority(missing), not self._voters.is_settled
         said = self._troubles.due(missing, has_majority=has_majority, now=now, is_new=is_new)
@@ -316,10 +316,10 @@ class RaftLinks:
     async def _dial_once(self, voter: Voter) -> None:
         """Open a connection, and keep it until it is closed."""
         wire = await _connect(voter.host, voter.port, self._settings.tls)
-        self._strangers.note_voter(voter.node_id, wire.peer_host)
+        self._pending_links.note_voter(voter.node_id, wire.peer_host)
         try:
             async with asyncio.timeout(HANDSHAKE_SECONDS):
-                peer_hello, _ = await self._introduce(wire, voter)
+                peer_hello, _ = await self._client_handshake(wire, voter)
             peer = Peer(peer_hello.node_id, peer_hello.directory_id)
             self._note_endpoint(peer_hello)
             self._add(peer, wire, is_dialled=True)
@@ -330,9 +330,9 @@ class RaftLinks:
         finally:
             wire.abort()
 
-    async def _introduce(self, wire: LinkWire, voter: Voter) -> tuple[LinkHello, list[NodeEndpoint]]:
+    async def _client_handshake(self, wire: LinkWire, voter: Voter) -> tuple[LinkHello, list[NodeEndpoint]]:
         settings = self._settings
-        return await introduce(
+        return await client_handshake(
             wire,
             settings,
             self._unique(NONCE_BYTES),
@@ -356,7 +356,7 @@ class RaftLinks:
             self._tasks.create_task(self._take(link))
 
     async def _take(self, link: AcceptedLink) -> None:
-        listener = self._settings.listeners[link.place]
+        listener = self._settings.listeners[link.listener_index]
         wire = partial(LinkWire, partial(self._meet, listener), link.received)
         make = cast("Callable[[], asyncio.Protocol]", wire)
         try:
@@ -370,7 +370,7 @@ class RaftLinks:
             return
         if listener.tls is not None:
             wire.hold()
-        pushed_out = self._strangers.enter(wire)
+        pushed_out = self._pending_links.enter(wire)
         if pushed_out is not None:
             pushed_out.abort()
         self._tasks.create_task(self._serve(wire, listener))
@@ -379,12 +379,12 @@ class RaftLinks:
         peer: Peer | None = None
         try:
             try:
-                async with asyncio.timeout(STRANGER_SECONDS):
+                async with asyncio.timeout(AUTHENTICATION_SECONDS):
                     if listener.tls is not None:
-                        await wire.begin_tls(listener.tls().server, STRANGER_SECONDS)
+                        await wire.begin_tls(listener.tls().server, AUTHENTICATION_SECONDS)
                     peer_hello = await self._let_in(wire, listener)
             finally:
-                self._strangers.leave(wire)
+                self._pending_links.leave(wire)
             for who in (peer_hello.node_id, wire.peer_host):
                 self._left.pop(who, None)
             if peer_hello.purpose == QUESTION:
@@ -392,7 +392,7 @@ class RaftLinks:
                 return
             peer = Peer(peer_hello.node_id, peer_hello.directory_id)
             if peer_hello.node_id in self._voters:
-                self._strangers.note_voter(peer_hello.node_id, wire.peer_host)
+                self._pending_links.note_voter(peer_hello.node_id, wire.peer_host)
             self._note_endpoint(peer_hello)
             self._add(peer, wire, is_dialled=False)
             await wire.closed
@@ -484,7 +484,7 @@ async def _proof_of(wire: LinkWire, peer_hello: LinkHello) -> bytes:
         raise LeftError(peer_hello.node_id) from None
 
 
-async def introduce(
+async def client_handshake(
     wire: LinkWire, settings: LinkSettings, nonce: bytes, *, purpose: int, expected_id: int, host: str
 ) -> tuple[LinkHello, list[NodeEndpoint]]:
     """Do the client's side of the handshake; return the server's first frame and the voters' brokers."""
@@ -560,7 +560,7 @@ async def ask_the_quorum(
     wire = await _connect(host, port, settings.tls)
     try:
         async with asyncio.timeout(HANDSHAKE_SECONDS):
-            server, endpoints = await introduce(
+            server, endpoints = await client_handshake(
                 wire, settings, nonce, purpose=QUESTION, expected_id=-1, host=host
             )
     finally:

@@ -7,7 +7,7 @@ process, with the same code as in a cluster.
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -97,13 +97,13 @@ class RaftMember:
         self._learners: dict[int, Voter] = {}
         self._known_disks: dict[int, bytes] = {}  # node id -> directory id that its known progress is of
         self._applied: list[JournalEntry] = []
-        self._told_term = 0  # the term in which the listener knows that this member leads, else 0
+        self._announced_term = 0  # the term that the listener was notified to lead in, else 0
         self._began_empty = journal.last.raft_index == 0
         self._stands_aside = False  # set for a lone voter that met another quorum of its cluster
         self._ready_index = 0  # the last entry that this leader appends before it may accept batches
         self._noticed_at = 0.0  # the time of the last message that only carried the commit index
         self.notice_at: float | None = None  # when the next one is due, in the engine's seconds
-        self.is_working = False  # whether a snapshot is being stored
+        self.is_working = False  # True while a snapshot is being stored
         self.guard = Guard(links, self)
         start = store.start.raft_index
         self.engine = RaftEngine(voter.node_id, journal, self, applied_index=start, chance=chance)
@@ -174,7 +174,7 @@ class RaftMember:
         """True if this voter is the only one."""
         return [(one.node_id, one.directory_id) for one in self.voters] == [self.voter[:2]]
 
-    def meet_another_quorum(self, peer: Peer, term: int) -> None:
+    def handle_other_quorum(self, peer: Peer, term: int) -> None:
         """Resign as a lone voter, which begins all terms itself, if a node of the cluster is in a later term.
 
         Only a voter does so whose log began in this process: it began with an empty disk although a quorum
@@ -211,9 +211,10 @@ class RaftMember:
         if self.voters is not self._known_voters:
             self._known_voters = self.voters
             self._began_empty &= self.is_lone
-            for node_id in [one for one in self._learners if one in self.voters]:
-                del self._learners[node_id]
-            self._teach_strangers()
+            self._learners = {
+                node_id: one for node_id, one in self._learners.items() if node_id not in self.voters
+            }
+            self._update_learners()
             self._set_peers()
             self._listener.handle_voters(self.voters)
 
@@ -231,17 +232,17 @@ class RaftMember:
             if peer.node_id == self.engine.leader_id:
                 self.election.handle_lost_leader()
         self.engine.set_connected(peer.node_id, is_up)
-        self._teach_strangers()
+        self._update_learners()
 
-    def _teach_strangers(self) -> None:
+    def _update_learners(self) -> None:
         """Make every linked node that is not a voter a learner, if this member leads."""
-        strangers = {
+        observers = {
             node_id: Voter(node_id, self._peers[node_id], "", 0)
             for node_id in sorted(self._linked)
             if node_id not in self.voters
         }
-        asked_for = {node_id: one for node_id, one in self._learners.items() if one.host}
-        learners = dict([*strangers.items(), *asked_for.items()][:MAX_LEARNERS])
+        requested = {node_id: one for node_id, one in self._learners.items() if one.host}
+        learners = dict([*observers.items(), *requested.items()][:MAX_LEARNERS])
         if self.engine.is_leading and learners != self._learners:
             self._learners = learners
             self._set_peers()
@@ -250,9 +251,14 @@ class RaftMember:
         """Replicate the log to a node without counting its acknowledgements, until it becomes a voter."""
         if voter.node_id in self.voters or not self.engine.is_leading:
             return
-        self._learners[voter.node_id] = voter
+        self._learners = {**self._learners, voter.node_id: voter}
         self._set_peers()
         self.engine.send_soon()
+
+    @property
+    def learners(self) -> Mapping[int, Voter]:
+        """The learners of this leader by node id; another object after each change."""
+        return self._learners
 
     @property
     def has_committed_all(self) -> bool:
@@ -266,9 +272,9 @@ class RaftMember:
         return linked > len(self.voters) // 2
 
     @property
-    def is_told_to_lead(self) -> bool:
-        """True if the listener knows that this member leads."""
-        return self._told_term > 0
+    def has_announced(self) -> bool:
+        """True if the listener was notified that this member leads."""
+        return self._announced_term > 0
 
     @property
     def returned(self) -> list[tuple[int, bytes]]:
@@ -294,7 +300,7 @@ class RaftMember:
         committed (Raft dissertation, 4.1, and its correction of 2015): INVALID_REQUEST otherwise.
         """
         engine, last = self.engine, self.journal.last
-        if not engine.is_leading or batch.epoch != engine.term or self._told_term != engine.term:
+        if not engine.is_leading or batch.epoch != engine.term or self._announced_term != engine.term:
             raise KafkaError(ErrorCode.NOT_CONTROLLER, "This node does not lead the metadata quorum.")
         assert batch.base_offset == last.end_offset, "a batch does not follow the log"
         index = last.raft_index + 1
@@ -344,14 +350,14 @@ class RaftMember:
         self.replication.begin_leading()
 
     def _forget_learners(self) -> None:
-        self._learners.clear()
+        self._learners = {}
         self._set_peers()
 
     def handle_leading(self) -> None:
         if self.journal.voters is None:
             self._append_first_voters()
         self._ready_index = self.journal.last.raft_index
-        self._teach_strangers()
+        self._update_learners()
 
     def _append_first_voters(self) -> None:
         """Append the voters of the settings with their directory ids, which all of them have sent."""
@@ -370,11 +376,11 @@ class RaftMember:
     @property
     def wants_entry(self) -> bool:
         """True if the listener should propose a batch now, such as a NoOpRecord."""
-        return self._told_term > 0 and self.engine.is_leading and self.replication.wants_entry
+        return self._announced_term > 0 and self.engine.is_leading and self.replication.wants_entry
 
     def _append_wanted(self) -> None:
         """Append a NoOpRecord if replication waits for an entry and the listener cannot propose one yet."""
-        if self.engine.is_leading and not self._told_term and self.replication.wants_entry:
+        if self.engine.is_leading and not self._announced_term and self.replication.wants_entry:
             last = self.journal.last
             batch = MetadataBatch(
                 last.end_offset, self.engine.term, self._now_ms(), [NoOpRecord()], LOWEST_METADATA_VERSION
@@ -490,7 +496,7 @@ class RaftMember:
         self._sync()
         self.promises.look()
         self.guard.flush()
-        self._tell()
+        self._announce()
         self._plan_notice(has_sent=engine.sends != sends, has_moved=engine.commit_index != commit_index)
         is_alone = engine.is_leading and len(self.voters) == 1
         return self._is_notice_due or (is_alone and self.journal.last.raft_index > engine.commit_index)
@@ -513,18 +519,18 @@ class RaftMember:
     def _is_notice_due(self) -> bool:
         return self.notice_at is not None and self.notice_at <= self.engine.now()
 
-    def _tell(self) -> None:
+    def _announce(self) -> None:
         engine = self.engine
-        if self._told_term and (not engine.is_leading or engine.term != self._told_term):
-            self._told_term = 0
+        if self._announced_term and (not engine.is_leading or engine.term != self._announced_term):
+            self._announced_term = 0
             if not engine.is_leading:
                 self._forget_learners()
             self._listener.handle_resignation()
         if self._applied:
             entries, self._applied = self._applied, []
             self._listener.handle_entries(entries)
-        if engine.is_leading and not self._told_term and engine.applied_index >= self._ready_index:
-            self._told_term = engine.term
+        if engine.is_leading and not self._announced_term and engine.applied_index >= self._ready_index:
+            self._announced_term = engine.term
             self._listener.handle_leadership(engine.term)
 
     def progress(self) -> list[MemberStatus]:

@@ -41,7 +41,7 @@ class Promises:
         self._engine = engine
         self._journal = journal
         self._post = post
-        self._told_term = 0  # the term in which the leader knows that this disk was restored
+        self._reported_term = 0  # the term in which the leader was notified that this disk was restored
         self._copy_id = copy_id  # different at each start, never 0
         if journal.is_copied:
             log.warning(
@@ -109,7 +109,7 @@ class Promises:
         engine.vote_for_leader(node_id)
         lost = LostPromise(reminder.term, reminder.end_index, reminder.end_offset)
         journal.lose_promise(max(lost, journal.lost_promise or lost))
-        self._confess(node_id)
+        self._report_forgotten(node_id)
 
     def _is_known(self, reminder: PromiseReminder) -> bool:
         known_term = self._journal.term_at(reminder.raft_index)
@@ -117,8 +117,8 @@ class Promises:
         is_entry = known_term == reminder.entry_term or (known_term is not None and reminder.entry_term < 0)
         return is_in_snapshot or is_entry
 
-    def _confess(self, node_id: int) -> None:
-        self._told_term = self._engine.term
+    def _report_forgotten(self, node_id: int) -> None:
+        self._reported_term = self._engine.term
         lost, last = self._journal.lost_promise, self._journal.last
         assert lost is not None
         self._post(
@@ -149,5 +149,5 @@ class Promises:
                 journal.last.end_offset,
             )
             journal.lose_promise(None)
-        elif engine.leader_id not in (-1, engine.node_id) and self._told_term != engine.term:
-            self._confess(engine.leader_id)
+        elif engine.leader_id not in (-1, engine.node_id) and self._reported_term != engine.term:
+            self._report_forgotten(engine.leader_id)

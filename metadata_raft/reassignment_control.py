@@ -23,8 +23,8 @@ from ottla.metadata_raft.partition_change import RECOVERING, Reassignment, chang
 from ottla.metadata_raft.partition_control import (
     allows_unclean_election,
     check_manual_assignment,
+    default_election,
     leader_acceptor,
-    online_election,
 )
 from ottla.metadata_raft.records import MetadataRecord, PartitionChangeRecord
 
@@ -149,7 +149,7 @@ def _cancel(
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
             "Invalid replica assignment: addingReplicas contains all replicas.",
         )
-    election = online_election(image, topic.name, config)
+    election = default_election(image, topic.name, config)
     leader_recovery_state = None
     if not isr and set(replicas).isdisjoint(partition.eligible_leader_replicas):
         # Only new replicas are in sync. Reverting to the old ones would lose records that they lack.

@@ -111,7 +111,7 @@ class AnsweredRequests:
         self._answers[request.broker_epoch] = kept
 
 
-def remembered(command: Command, request: RequestId, decision: Decision) -> Decision:
+def add_reply_record(command: Command, request: RequestId, decision: Decision) -> Decision:
     """Return the decision, with a record of its reply if a retry must find it."""
     if not isinstance(command, REMEMBERED):
         return decision

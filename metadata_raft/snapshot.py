@@ -131,7 +131,10 @@ def decode_snapshot(buffer: bytes, *, empty: MetadataImage, version: int, epoch:
 
 
 def read_snapshot(buffer: bytes, *, empty: MetadataImage, version: int, epoch: int) -> SnapshotContent:
-    """Return image and Raft index of a snapshot that ends at the log offset `version`, or CORRUPT_MESSAGE."""
+    """Return image and Raft index of a snapshot that ends at the log offset `version`.
+
+    CORRUPT_MESSAGE or INVALID_RECORD if it is damaged.
+    """
     delta = MetadataDelta(empty)
     position, expected_offset, timestamp_ms, index = 0, 0, -1, -1
     kinds: list[int] = []

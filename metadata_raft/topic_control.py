@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.logstore.words.topic_partition import ZERO_UUID, check_topic_name
@@ -43,6 +44,37 @@ from ottla.metadata_raft.records import (
 )
 from ottla.metadata_raft.replica_placement import place_replicas
 
+
+class _Room(NamedTuple):
+    """Numbers of records that a command may still have, and of partitions that the cluster may still get."""
+
+    records: int
+    partitions: int
+
+    @classmethod
+    def after(cls, image: MetadataImage, *, records_count: int, partitions_count: int) -> "_Room":
+        """Return what is left after the records of a command so far, some of which are new partitions."""
+        return cls(
+            MAX_RECORDS_PER_COMMAND - records_count,
+            MAX_PARTITIONS - image.topics.partition_count - partitions_count,
+        )
+
+    def check(self, partitions_count: int) -> None:
+        """Raise POLICY_VIOLATION if there is no room for so many partitions."""
+        if partitions_count > self.records:
+            raise KafkaError(
+                ErrorCode.POLICY_VIOLATION,
+                f"One request may create at most {MAX_RECORDS_PER_COMMAND} partitions, "
+                "counting topics and configs: send several requests.",
+            )
+        if partitions_count > self.partitions:
+            raise KafkaError(
+                ErrorCode.POLICY_VIOLATION,
+                f"The cluster may have {MAX_PARTITIONS} partitions, of which {max(self.partitions, 0)} are "
+                f"left: {partitions_count} are too many.",
+            )
+
+
 # ---- create ------------------------------------------------------------------------------------------------
 
 
@@ -55,12 +87,14 @@ def create_topics(
 ) -> Decision:
     """Decide new topics; POLICY_VIOLATION for the whole command if it needs more records than allowed.
 
-    By default no quota is charged. Leaders are spread by the `loads` of brokers, in bytes per second.
+    That is also the error if the cluster would have too many partitions. By default no quota is charged.
+    Leaders are spread by the `loads` of brokers, in bytes per second.
     """
     charge = charge or free_of_charge()
     spread = LeaderSpread(image, loads)
     times = Counter(topic.name for topic in command.topics)
     records: list[MetadataRecord] = []
+    partitions_count = 0
     results: dict[str, TopicCreation] = {}
     for topic in command.topics:
         if topic.name in results:
@@ -70,10 +104,13 @@ def create_topics(
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
             _check_new_name(image, topic.name)
             configs = checked_topic_configs(topic.configs, config)
-            room = MAX_RECORDS_PER_COMMAND - len(records) - 1 - len(configs)
+            room = _Room.after(
+                image, records_count=len(records) + 1 + len(configs), partitions_count=partitions_count
+            )
             partitions = _new_partitions_of(image, topic, config, room, spread)
             charge.take(topic.name, len(partitions))
             spread.add(partition.leader for partition in partitions)
+            partitions_count += len(partitions)
         except KafkaError as error:
             if error.code is ErrorCode.POLICY_VIOLATION:
                 raise
@@ -123,7 +160,7 @@ def _check_new_name(image: MetadataImage, name: str) -> None:
 
 
 def _new_partitions_of(
-    image: MetadataImage, topic: NewTopic, config: ControllerConfig, room: int, spread: LeaderSpread
+    image: MetadataImage, topic: NewTopic, config: ControllerConfig, room: _Room, spread: LeaderSpread
 ) -> list[PartitionRecord]:
     if topic.assignments:
         manual = _manual_assignments(image, topic, room)
@@ -142,7 +179,7 @@ def _new_partitions_of(
         count = config.num_partitions
     if replication_factor == USE_DEFAULT:
         replication_factor = config.default_replication_factor
-    _check_room(image, count, room)
+    room.check(count)
     assignments = place_replicas(
         list(image.brokers.values()),
         first_partition=0,
@@ -154,7 +191,7 @@ def _new_partitions_of(
     return _partition_records(image, topic.topic_id, 0, assignments, is_manual=False)
 
 
-def _manual_assignments(image: MetadataImage, topic: NewTopic, room: int) -> Sequence[Sequence[int]]:
+def _manual_assignments(image: MetadataImage, topic: NewTopic, room: _Room) -> Sequence[Sequence[int]]:
     if topic.replication_factor != USE_DEFAULT:
         raise KafkaError(
             ErrorCode.INVALID_REQUEST,
@@ -165,7 +202,7 @@ def _manual_assignments(image: MetadataImage, topic: NewTopic, room: int) -> Seq
             ErrorCode.INVALID_REQUEST,
             "A manual partition assignment was specified, but numPartitions was not set to -1.",
         )
-    _check_room(image, len(topic.assignments), room)
+    room.check(len(topic.assignments))
     by_partition: dict[int, Sequence[int]] = {}
     replication_factor: int | None = None
     for assignment in topic.assignments:
@@ -217,21 +254,6 @@ def _partition_records(
     return records
 
 
-def _check_room(image: MetadataImage, count: int, room: int) -> None:
-    if count > room:
-        raise KafkaError(
-            ErrorCode.POLICY_VIOLATION,
-            f"One request may create at most {MAX_RECORDS_PER_COMMAND} partitions, "
-            "counting topics and configs: send several requests.",
-        )
-    if image.topics.partition_count + count > MAX_PARTITIONS:
-        raise KafkaError(
-            ErrorCode.POLICY_VIOLATION,
-            f"The cluster has {image.topics.partition_count} partitions, and at most "
-            f"{MAX_PARTITIONS} are allowed.",
-        )
-
-
 def _seed(topic_id: bytes) -> int:
     """Return the seed of the placement, from the topic's random id, so that a decision can be repeated."""
     return int.from_bytes(topic_id[:4], "big")
@@ -248,7 +270,8 @@ def delete_topics(
 ) -> Decision:
     """Decide deletions of topics; a topic that is named twice, by name or id or both, is not deleted.
 
-    By default no quota is charged.
+    TOPIC_DELETION_DISABLED without `delete.topic.enable`, POLICY_VIOLATION for more topics than allowed. By
+    default no quota is charged.
     """
     charge = charge or free_of_charge()
     if not config.delete_topic_enable:
@@ -321,7 +344,8 @@ def create_partitions(
 ) -> Decision:
     """Decide new partitions; POLICY_VIOLATION for the whole command if it needs more records than allowed.
 
-    By default no quota is charged. Leaders are spread by the `loads` of brokers, in bytes per second.
+    That is also the error if the cluster would have too many partitions. By default no quota is charged.
+    Leaders are spread by the `loads` of brokers, in bytes per second.
     """
     charge = charge or free_of_charge()
     spread = LeaderSpread(image, loads)
@@ -334,7 +358,8 @@ def create_partitions(
         try:
             if times[topic.name] > 1:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
-            grown = _grow(image, topic, MAX_RECORDS_PER_COMMAND - len(records), spread)
+            room = _Room.after(image, records_count=len(records), partitions_count=len(records))
+            grown = _grow(image, topic, room, spread)
             charge.take(topic.name, len(grown))
             spread.add(partition.leader for partition in grown)
             records.extend(grown)
@@ -352,7 +377,7 @@ def create_partitions(
 
 
 def _grow(
-    image: MetadataImage, topic: NewPartitions, room: int, spread: LeaderSpread
+    image: MetadataImage, topic: NewPartitions, room: _Room, spread: LeaderSpread
 ) -> list[PartitionRecord]:
     known = image.topics.by_name.get(topic.name)
     if known is None:
@@ -375,7 +400,7 @@ def _grow(
             f"Attempted to add {additional} additional partition(s), but only {len(topic.assignments)}"
             " assignment(s) were specified.",
         )
-    _check_room(image, additional, room)
+    room.check(additional)
     replication_factor = len(known.partitions[0].replicas)
     if topic.assignments is not None:
         manual = [assignment.broker_ids for assignment in topic.assignments]

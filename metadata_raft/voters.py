@@ -72,7 +72,8 @@ def voters_of_record(record: RaftVotersRecord) -> VoterSet:
     """Return the set in a record; CORRUPT_MESSAGE if it is empty or too large, or lacks an address."""
     if not 0 < len(record.voters) <= MAX_VOTERS or not all(voter.endpoints for voter in record.voters):
         raise KafkaError(
-            ErrorCode.CORRUPT_MESSAGE, "A record of voters is empty, or a voter in it has no address."
+            ErrorCode.CORRUPT_MESSAGE,
+            f"A record of voters is empty or has more than {MAX_VOTERS}, or a voter in it has no address.",
         )
     return VoterSet.of(
         Voter(voter.voter_id, voter.voter_directory_id, voter.endpoints[0].host, voter.endpoints[0].port)

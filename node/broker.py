@@ -32,14 +32,14 @@ from ottla.node.rest_api.read_status import state_of
 from ottla.node.rest_api.readiness import STILL_STARTING, problem_of
 from ottla.node.rest_api.server_thread import RestServer
 from ottla.node.services import QuorumServices, Services
-from ottla.node.settings.authorization_settings import unjudged_acls_sentence
+from ottla.node.settings.authorization_settings import ignored_acls_sentence
 from ottla.node.settings.config import BrokerConfig
 from ottla.node.settings.exposed_listeners import open_way_warnings
 from ottla.node.start.balance import make_balancer
 from ottla.node.start.foundation import make_foundation, open_audit_log
 from ottla.node.start.history import keep_history
 from ottla.node.start.log_dirs import claim_directories, load_logs, log_notes
-from ottla.node.start.metadata import everything, make_metadata, run_metadata
+from ottla.node.start.metadata import all_changes, make_metadata, run_metadata
 from ottla.node.start.node_tasks import cause_of, in_thread_to_the_end
 from ottla.node.start.quorum import OpenQuorum, find_quorum, join_quorum, open_quorum
 from ottla.node.start.replicas import make_replicas
@@ -57,7 +57,7 @@ from ottla.node.start.world import World
 
 # If the start takes longer, the REST API starts first: it reports that the node waits for a quorum, or
 # recovers its logs.
-REST_PATIENCE_S: Final = 2.0
+REST_START_DELAY_S: Final = 2.0
 STILL_STARTING_S: Final = 10.0  # between the log lines that say what a starting node waits for
 STOP_GRACE_SECONDS: Final = 5.0  # for responses that are still in the sockets when the node stops
 
@@ -75,8 +75,8 @@ class Broker:
         )
         self.rest = RestServer(self.view, base.memory, base.memory_uses, base.world.rest_loop)
         self.probes = ProbeServer(self.view, NodePulse(base.state), base.world.rest_loop)
-        self._is_hurried = False  # it stops without waiting until others have taken over
-        self._reminder: asyncio.TimerHandle | None = None
+        self._skips_hand_over = False  # it stops without waiting until others have taken over
+        self._start_log_timer: asyncio.TimerHandle | None = None
 
     @property
     def config(self) -> BrokerConfig:
@@ -114,7 +114,7 @@ class Broker:
         gathered = GatheredAnswers(loop)
         self.listeners += await bind_listeners(base, gathered)
         try:
-            self.view.judges_tokens(await rest_token_verifier(base))
+            self.view.set_token_verifier(await rest_token_verifier(base))
             self.rest.bind()
             self.probes.bind()
         except BaseException:  # a port is in use, or the start is cancelled
@@ -122,16 +122,16 @@ class Broker:
             self.rest.close_sockets()
             raise
         self.probes.start()
-        patience = loop.call_later(REST_PATIENCE_S, self.rest.start)
-        self._remind()
+        start_timer = loop.call_later(REST_START_DELAY_S, self.rest.start)
+        self._log_start_problem()
         try:
             await self._start_parts(gathered, when_loaded)
         except BaseException as error:
             await self._abandon_start(error)
             raise
         finally:
-            patience.cancel()
-            self._stop_reminding()
+            start_timer.cancel()
+            self._stop_start_log()
         base.state.is_serving = base.state.has_started = True
         self.rest.start()
         if self.rest.addresses:  # only the REST API shows charts
@@ -144,7 +144,7 @@ class Broker:
         found = await find_quorum(base)
         await in_thread_to_the_end(partial(claim_directories, base, found))
         await tasks.begin()
-        for work in base.lasting_work:
+        for work in base.background_work:
             tasks.start(work())
         endpoint = registered_listeners(base.config, self.listeners)[base.config.inter_broker_listener_name]
         opened = await in_thread_to_the_end(partial(open_quorum, base, found, endpoint))
@@ -159,7 +159,7 @@ class Broker:
         base.dispatcher.load(services)
         when_loaded()
         # No client is served yet, so the broker may report that it is ready before its partitions lead.
-        quorum.lifecycle.logs_are_open()
+        quorum.lifecycle.request_unfencing()
         await quorum.lifecycle.until_unfenced()
         self._follow_metadata(config, quorum, replicas, services)
         await quorum.assignments.report()
@@ -188,7 +188,7 @@ class Broker:
         quorum = make_metadata(base, opened, self.listeners)
         base.dispatcher.serve_peers(quorum)
         self.view.serves_peers(quorum)
-        tasks.start_lasting(run_metadata(base.config, quorum.metadata))
+        tasks.start_background(run_metadata(base.config, quorum.metadata))
         if opened.asks_to_join:
             tasks.start(join_quorum(base, quorum.metadata))
         # Peers need this node's metadata before it serves clients, and it needs theirs to start.
@@ -205,36 +205,38 @@ class Broker:
         """Apply the metadata to partitions, settings and coordinators, now and at each change."""
         base = self.base
 
-        def tell_others(image: MetadataImage, changes: MetadataChanges) -> None:
+        def update_others(image: MetadataImage, changes: MetadataChanges) -> None:
             log_notes(base.log_manager)
-            services.tell_coordinators(image, changes)
+            services.update_coordinators(image, changes)
             if changes.client_quotas:
                 base.dispatcher.quotas.follow(image.client_quotas, changes.client_quotas)
                 base.connection_quota.rates.follow(image.client_quotas, changes.client_quotas)
             if any(broker_id != config.node_id for broker_id in changes.brokers):
-                quorum.lifecycle.report_soon()
+                quorum.lifecycle.heartbeat_now()
 
         publish = MetadataPublisher(
             config=config,
             replicas=replicas,
             set_config=lambda changed: apply_settings(changed, base, quorum, replicas),
-            others=tell_others,
+            others=update_others,
         )
-        publish(quorum.image, everything(quorum.image))
+        publish(quorum.image, all_changes(quorum.image))
         if config.authorizer is None and len(quorum.image.acls):
-            log.warning("%s", unjudged_acls_sentence(len(quorum.image.acls)))
+            log.warning("%s", ignored_acls_sentence(len(quorum.image.acls)))
         quorum.metadata.add_listener(publish)
 
-    def _remind(self) -> None:
+    def _log_start_problem(self) -> None:
         """Log why the node does not serve clients yet, and repeat that until it does."""
-        if self._reminder is not None:
+        if self._start_log_timer is not None:
             problem = problem_of(state_of(self.view), has_caught_up=False)
             log.warning("%s%s", STILL_STARTING, problem or "It is opening its listeners.")
-        self._reminder = asyncio.get_running_loop().call_later(STILL_STARTING_S, self._remind)
+        self._start_log_timer = asyncio.get_running_loop().call_later(
+            STILL_STARTING_S, self._log_start_problem
+        )
 
-    def _stop_reminding(self) -> None:
-        if self._reminder is not None:
-            self._reminder.cancel()
+    def _stop_start_log(self) -> None:
+        if self._start_log_timer is not None:
+            self._start_log_timer.cancel()
 
     async def _abandon_start(self, error: BaseException) -> None:
         """Release what the start has opened. If a part failed and so cancelled the start, raise its error."""
@@ -309,15 +311,15 @@ class Broker:
         quorum, config = self.quorum_services, self.config
         assert quorum is not None, "the node has not started yet"
         others = [one for one in quorum.image.active_brokers() if one.broker_id != config.node_id]
-        may_wait = config.controlled_shutdown_enable and not self._is_hurried
+        may_wait = config.controlled_shutdown_enable and not self._skips_hand_over
         if others and may_wait and sys.exc_info()[0] is None:
-            await quorum.lifecycle.shut_down(gives_up=lambda: self._is_hurried)
+            await quorum.lifecycle.shut_down(gives_up=lambda: self._skips_hand_over)
             if quorum.quorum.is_leader:
                 quorum.quorum.hand_over()
 
-    def hurry(self) -> None:
+    def skip_hand_over(self) -> None:
         """Make the node stop without waiting until others have taken over the partitions that it leads."""
-        self._is_hurried = True
+        self._skips_hand_over = True
 
     async def _close_connections(self) -> None:
         await asyncio.sleep(0)  # Callbacks write the responses to the requests that waited.

@@ -162,7 +162,7 @@ class NodeFacts:
         """Return the counts of logins to the REST API by name; None if it has no logins."""
         return self.logins.by_name() if self.config.rest_logins.methods else None
 
-    def tell_failed_login(self, user: str, address: str, mechanism: str, reason: str) -> None:
+    def log_failed_login(self, user: str, address: str, mechanism: str, reason: str) -> None:
         """Report a failed login to the REST API; `user` is the name that the client gave."""
         self._node.rest.on_failed_login(user, address, REST, mechanism, reason)
 
@@ -258,7 +258,7 @@ class NodeFacts:
             login=login,
             check_names=check_names if tls is not None and tls.checks_names else None,
         )
-        client.keep_login()
+        client.stop_renewing_login()
         return client
 
     async def run(self, work: "Callable[[NodeView], Awaitable[T]]", *, timeout_s: float) -> T:
@@ -268,7 +268,7 @@ class NodeFacts:
         """
         done: concurrent.futures.Future[T] = concurrent.futures.Future()
 
-        async def tell(node: NodeView) -> None:
+        async def run_work(node: NodeView) -> None:
             try:
                 result = await work(node)
             except Exception as error:  # raised in the caller; the node goes on
@@ -276,7 +276,7 @@ class NodeFacts:
             else:
                 done.set_result(result)
 
-        await self.ask(lambda node: node.start_task(tell(node)) and None, timeout_s=timeout_s)
+        await self.ask(lambda node: node.start_task(run_work(node)) and None, timeout_s=timeout_s)
         try:
             async with asyncio.timeout(timeout_s):
                 return await asyncio.shield(asyncio.wrap_future(done))
@@ -290,7 +290,7 @@ class NodeFacts:
         answer: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         own_loop = asyncio.get_running_loop()
 
-        def tell(result: T | None, error: Exception | None) -> None:
+        def settle(result: T | None, error: Exception | None) -> None:
             if answer.done():
                 return
             if error is not None:
@@ -306,7 +306,7 @@ class NodeFacts:
             except Exception as error:  # raised in the caller
                 failure = error
             try:
-                own_loop.call_soon_threadsafe(tell, result, failure)
+                own_loop.call_soon_threadsafe(settle, result, failure)
             except RuntimeError:  # the REST API has ended meanwhile
                 return
 

@@ -28,7 +28,7 @@ class RestDoors:
     false_credentials: FalseCredentials  # of users that do not exist
     logins: LoginCounts = field(default_factory=LoginCounts)  # to the REST API; only its thread changes them
     # Called for each failed login, in the thread of the API: user, address, listener, mechanism and reason.
-    on_failed_login: Callable[[str, str, str, str, str], object] = lambda *told: None
+    on_failed_login: Callable[[str, str, str, str, str], object] = lambda *args: None
     unique: Callable[[int], bytes]  # returns n unpredictable bytes
     login: Callable[[], SaslLogin | None] = lambda: None  # of this node at other nodes; None without logins
 
@@ -69,7 +69,7 @@ class NodeView:
         assert self._services is not None, "the logs of the node are not open yet"
         return self._services
 
-    def judges_tokens(self, verify: Callable[[str], VerifiedToken] | None) -> None:
+    def set_token_verifier(self, verify: Callable[[str], VerifiedToken] | None) -> None:
         """Make the REST API accept the tokens that `verify` accepts, in any thread; none if it is None."""
         self.verify_token = verify
 

@@ -184,7 +184,7 @@ class Services:
         self.pattern_pool.close()
         self.replica_manager.answer_waiting()
 
-    def tell_coordinators(self, image: MetadataImage, changes: MetadataChanges) -> None:
+    def update_coordinators(self, image: MetadataImage, changes: MetadataChanges) -> None:
         """Apply a change of the metadata to the coordinators and to subscriptions to client metrics."""
         self.groups.refresh()
         self.share_states.refresh()

@@ -37,7 +37,10 @@ class OptionValues:
         return None if found is None else found[1].strip()
 
     def text(self, name: str, otherwise: str | None = None) -> str:
-        """Return a value that is not empty. Without `otherwise` the option is required."""
+        """Return the value, or `otherwise` if the option was not given.
+
+        Raises OptionError if the value is empty, or if it is missing and there is no `otherwise`.
+        """
         value = self.optional(name)
         if value is None and otherwise is not None:
             return otherwise
@@ -75,7 +78,10 @@ class OptionValues:
         return value.lower()
 
     def names(self, name: str) -> tuple[str, ...]:
-        """Return the names between commas in their order, each once, or none if the option was not given."""
+        """Return the names between commas in their order; none if the option is empty or was not given.
+
+        Raises OptionError if a name is empty or given twice.
+        """
         value = self.optional(name)
         if not value:
             return ()
@@ -87,13 +93,19 @@ class OptionValues:
         return found
 
     def with_prefix(self, prefix: str) -> dict[str, str]:
-        """Return all options whose names begin with `prefix`, by their whole names as they were written."""
+        """Return all options whose names begin with `prefix`, by their whole names as they were written.
+
+        They count as read.
+        """
         found = {key: pair for key, pair in self._given.items() if key.startswith(prefix.lower())}
         self._read |= found.keys()
         return {name: value.strip() for name, value in found.values()}
 
     def others(self) -> dict[str, str]:
-        """Return the options that were not read yet, by their names as they were written."""
+        """Return the options that were not read yet, by their names as they were written.
+
+        They count as read from now on.
+        """
         found = {key: pair for key, pair in self._given.items() if key not in self._read}
         self._read |= found.keys()
         return dict(found.values())

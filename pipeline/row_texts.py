@@ -40,8 +40,8 @@ def as_json(frame: DataFrame, names: Sequence[str], texts: Column | None = None)
     """Return a JSON object of these columns, nulls included.
 
     Bytes are base64, as Kafka Connect's JsonConverter writes them. Times have milliseconds, and microseconds
-    where they need them. `texts` is a map with the text of each value of a row that its column's type does
-    not have; such a text takes the place of its value.
+    where they need them. `texts` is a map, by column, of the texts of those values of a row that the types of
+    their columns cannot represent; each text takes the place of its value.
     """
     whole = _object([_field(frame, name) for name in names])
     if texts is None:
@@ -128,14 +128,14 @@ def _is_whole(kind: DataType) -> bool:
         case ArrayType():
             return _is_whole(kind.elementType)
         case MapType():
-            return not _is_odd_key(kind.keyType) and _is_whole(kind.valueType)
+            return not _is_not_text_key(kind.keyType) and _is_whole(kind.valueType)
         case _:
             return not isinstance(kind, TimestampType | TimestampNTZType)
 
 
-def _is_odd_key(kind: DataType) -> bool:
-    odd = StructType | ArrayType | BinaryType | DateType | TimestampType | TimestampNTZType
-    return isinstance(kind, odd)
+def _is_not_text_key(kind: DataType) -> bool:
+    not_text = StructType | ArrayType | BinaryType | DateType | TimestampType | TimestampNTZType
+    return isinstance(kind, not_text)
 
 
 def _map_key(key: Column, kind: DataType) -> Column:
@@ -146,7 +146,7 @@ def _map_key(key: Column, kind: DataType) -> Column:
         case TimestampType() | TimestampNTZType():
             return _time_for_json(key, kind)
         case _:
-            return _text(key, kind) if _is_odd_key(kind) else key
+            return _text(key, kind) if _is_not_text_key(kind) else key
 
 
 def _time_for_json(value: Column, kind: DataType) -> Column:

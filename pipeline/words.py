@@ -39,7 +39,10 @@ def with_nearest(problem: str, name: str, known: Iterable[str]) -> str:
 
 
 def without_secrets(text: str, secrets: frozenset[str]) -> str:
-    """Return the text with each of these values hidden, the longest first."""
+    """Return the text with each of these values hidden, the longest first.
+
+    Values shorter than MIN_SECRET_LENGTH are left in the text.
+    """
     for secret in sorted(secrets, key=len, reverse=True):
         if len(secret) >= MIN_SECRET_LENGTH:
             text = text.replace(secret, HIDDEN)

@@ -1,10 +1,11 @@
 """Streams every flight that left New York in 2013 through a cluster, and proves that all arrive unchanged.
 
-The cluster has three nodes in three processes; the topic has three replicas, two of which must have a record
-before it is acknowledged. In the middle of the stream the node that leads the busiest partition is killed
-with SIGKILL, and started again. Each flight is a JSON record, keyed by carrier. The producer and the consumer
-are confluent-kafka, unmodified. The parts are `demo_flights`, `demo_cluster`, `demo_access`, `demo_stream`,
-`demo_failure` and `demo_proof`; `demo_pipeline` and `demo_chart` are about the Spark job over the flights.
+The cluster has three nodes in three processes; the topic has three replicas, and at least two must have a
+record before it is acknowledged. In the middle of the stream the node that leads the busiest partition is
+killed with SIGKILL, and started again. Each flight is a JSON record, keyed by carrier. The producer and the
+consumer are confluent-kafka, unmodified. The parts are `demo_flights`, `demo_cluster`, `demo_access`,
+`demo_stream`, `demo_failure` and `demo_proof`; `demo_pipeline` and `demo_chart` are about the Spark job over
+the flights.
 """
 
 import argparse
@@ -21,7 +22,7 @@ from demo_error import DemoError
 from demo_failure import Failure
 from demo_flights import FLIGHTS, TOPIC, data_folder, read_flights
 from demo_proof import show_failure, show_figures, show_proof
-from demo_stream import check_commits, fill, stream
+from demo_stream import fill, stream, sum_of_committed_offsets
 from ending import children_end_too
 from rich.console import Console
 
@@ -106,7 +107,7 @@ def stream_and_prove(
     """Stream the flights while a node is killed; return True if all that was sent was received, in order."""
     failure = make_failure(data, access, TOPIC)
     sent, received, seconds = stream(access, flights, arguments.compression, failure, console)
-    committed = check_commits(access, arguments.partitions)
+    committed = sum_of_committed_offsets(access, arguments.partitions)
     failure.wait_until_in_sync()
     if failure.problem:
         raise DemoError(failure.problem)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 NEW_YORK = "America/New_York"
 FEW = 30  # departures; fewer have no meaningful mean
-# The least minutes for a colour of a cell in the terminal, with dark text on light colours.
+# The least delay in minutes for each colour of a cell in the terminal; light colours have dark text.
 COLOURS = (
     (30, "on #b10026"),
     (20, "on #e31a1c"),

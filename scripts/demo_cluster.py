@@ -18,7 +18,7 @@ from demo_access import Access, access_to
 from demo_error import DemoError
 from demo_failure import Failure
 from demo_flights import TOPIC
-from ending import PATIENCE_S
+from ending import WAIT_LIMIT_S
 
 from ottla.node.cli.local_cluster import NodeHome
 
@@ -114,7 +114,7 @@ def stop_cluster(cluster: "subprocess.Popen[str]") -> int:
     """Stop the cluster by SIGTERM, as Kubernetes does; return its exit code."""
     cluster.send_signal(signal.SIGTERM)
     try:
-        return cluster.wait(PATIENCE_S)
+        return cluster.wait(WAIT_LIMIT_S)
     except subprocess.TimeoutExpired:
         cluster.kill()
         return cluster.wait()

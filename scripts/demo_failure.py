@@ -60,8 +60,8 @@ class Failure:
         self.acknowledgements = Acknowledgements()
         self.victim = -1
         self.leaders_before: Mapping[int, int] = {}
-        self.started_again_s = 0.0  # that the node took until it served again
-        self.in_sync_s = 0.0  # that every replica of the topic took until it was in sync again
+        self.started_again_s = 0.0  # from the second start of the node until it served again
+        self.in_sync_s = 0.0  # from the end of the stream until every replica of the topic was in sync
         self.problem = ""
         self._cluster = cluster
         self._start_node = start_node
@@ -70,7 +70,7 @@ class Failure:
         self._admin = AdminClient({**access.confluent, "log_level": 2})
         self._thread = threading.Thread(target=self._run, daemon=True)
 
-    def strike(self, partition: int | None = None) -> None:
+    def kill_leader(self, partition: int | None = None) -> None:
         """Kill the leader of `partition`, or of the busiest one, in the background; only once."""
         if self._thread.ident is None:
             self._partition = partition

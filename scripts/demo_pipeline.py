@@ -120,7 +120,7 @@ def run(
         raise DemoError("the job was over before a node could be killed")
     with console.status("Reading the result, and computing it with pandas"):
         found, records, repeated = read_result(access)
-        expected = ask_pandas(source, count)
+        expected = compute_with_pandas(source, count)
     return Outcome(
         found=found,
         expected=expected,
@@ -229,7 +229,7 @@ def start_query(
 
     def write(batch: "DataFrame", batch_id: int) -> None:
         if batch_id == KILL_AFTER_BATCHES:  # the first has id 0
-            failure.strike(0)
+            failure.kill_leader(0)
         batch.write.format("ottla").mode("append").options(**cluster, **sink).save()
 
     query = QuerySettings(
@@ -315,7 +315,7 @@ def in_order(rows: Any) -> "pd.DataFrame":
     return frame.sort_values(KEY).reset_index(drop=True)
 
 
-def ask_pandas(source: Path, count: int) -> "pd.DataFrame":
+def compute_with_pandas(source: Path, count: int) -> "pd.DataFrame":
     """Compute the result with pandas from the package's own files, of the first `count` flights by day."""
     import pandas as pd
 
@@ -352,11 +352,11 @@ def show(outcome: Outcome, console: Console) -> None:
         f" {failure.started_again_s:.2f} s after it was started."
     )
     found, expected = outcome.found, outcome.expected
-    verdict = "[green]the same as pandas'" if outcome.is_same else "[red]NOT the same as pandas'"
+    result = "[green]the same as pandas'" if outcome.is_same else "[red]NOT the same as pandas'"
     console.print(
         f"{outcome.records:,} records of {RESULT}, read_committed, are {len(found):,} hours of carriers with"
         f" {found['count'].sum():,} departures and {found['sum_dep_delay'].sum():,} minutes of delay:"
-        f" [bold]{verdict}[/]; {outcome.repeated} of them twice.",
+        f" [bold]{result}[/]; {outcome.repeated} of them twice.",
         highlight=False,
     )
     if not outcome.is_same:

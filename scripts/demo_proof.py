@@ -16,19 +16,24 @@ def show_proof(sent: Ledger, received: Ledger, committed: int, expected: int, co
     table.add_column("same, in order")
     all_same = sent.counts.keys() == received.counts.keys()
     for carrier in sorted(sent.counts.keys() | received.counts.keys()):
-        ours = sent.digests[carrier].hexdigest()[:12] if carrier in sent.digests else "-"
-        theirs = received.digests[carrier].hexdigest()[:12] if carrier in received.digests else "-"
+        sent_digest = sent.digests[carrier].hexdigest()[:12] if carrier in sent.digests else "-"
+        received_digest = received.digests[carrier].hexdigest()[:12] if carrier in received.digests else "-"
         counts = sent.counts.get(carrier, 0), received.counts.get(carrier, 0)
-        same = ours == theirs and counts[0] == counts[1]
+        same = sent_digest == received_digest and counts[0] == counts[1]
         all_same = all_same and same
         table.add_row(
-            carrier, f"{counts[0]:,}", f"{counts[1]:,}", ours, theirs, "[green]yes" if same else "[red]NO"
+            carrier,
+            f"{counts[0]:,}",
+            f"{counts[1]:,}",
+            sent_digest,
+            received_digest,
+            "[green]yes" if same else "[red]NO",
         )
     complete = sent.total == received.total == committed
     all_same = all_same and complete and sent.total > 0
-    verdict = "[green]yes" if all_same else "[red]NO"
+    result = "[green]yes" if all_same else "[red]NO"
     table.add_section()
-    table.add_row("all", f"{sent.total:,}", f"{received.total:,}", "", "", verdict)
+    table.add_row("all", f"{sent.total:,}", f"{received.total:,}", "", "", result)
     console.print(table, soft_wrap=False)
     console.print(f"The group {GROUP!r} has committed {committed:,} records as read.")
     if sent.total != expected:

@@ -135,7 +135,7 @@ def produce(
     def show_sent() -> None:
         show("sent", sent, acknowledged.count)
         if acknowledged.count >= KILL_AT * len(flights):
-            failure.strike()
+            failure.kill_leader()
 
     for number, (carrier, flight) in enumerate(flights):
         while True:
@@ -195,7 +195,7 @@ def consume(access: Access, expected: int, received: Ledger, show: Show, problem
         consumer.close()
 
 
-def check_commits(access: Access, partitions: int) -> int:
+def sum_of_committed_offsets(access: Access, partitions: int) -> int:
     """Return the sum of the group's committed offsets, fetched by another client."""
     reader = Consumer({**access.confluent, "group.id": GROUP, **QUIET})
     offsets = reader.committed([TopicPartition(TOPIC, index) for index in range(partitions)], START_TIMEOUT_S)

@@ -12,7 +12,7 @@ from types import FrameType
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 from ottla.node.process.stop_signals import stop_signals
 
-PATIENCE_S = 75.0  # `ottla cluster up` gives its nodes 60
+WAIT_LIMIT_S = 75.0  # `ottla cluster up` gives its nodes 60
 PAUSE_S = 0.05
 
 
@@ -46,11 +46,11 @@ def children_end_too() -> Iterator[None]:
 
 
 def end_children() -> None:
-    """Send SIGTERM to all child processes, and SIGKILL to those that still run after PATIENCE_S."""
+    """Send SIGTERM to all child processes, and SIGKILL to those that still run after WAIT_LIMIT_S."""
     for pid in children():
         send(pid, signal.SIGCONT)  # a fault may have paused it
         send(pid, signal.SIGTERM)
-    deadline_s = time.monotonic() + PATIENCE_S
+    deadline_s = time.monotonic() + WAIT_LIMIT_S
     while children() and time.monotonic() < deadline_s:
         time.sleep(PAUSE_S)
     for pid in children():

@@ -1,5 +1,6 @@
-"""Resolves the packages of a node, downloads each file, and writes its hash (`scripts/lock-image`).
+"""Writes the lock files and the bills of materials of the two images (`scripts/lock-image`).
 
+It resolves the packages of an image, downloads each of their files, and writes its hash.
 pip needs the hashes of all packages of a requirements file, so indirect dependencies are listed too.
 """
 
@@ -117,7 +118,7 @@ def locked(wanted: Sequence[str], pythons: Sequence[str]) -> str:
             with tempfile.TemporaryDirectory() as folder:
                 # The first download resolves the versions; the others use the same.
                 chosen = [f"{name}=={version}" for name, version in pins.items()] or wanted
-                download(chosen, python, processor, Path(folder), with_needs=not pins)
+                download(chosen, python, processor, Path(folder), with_dependencies=not pins)
                 note(Path(folder))
     if sources:
         with tempfile.TemporaryDirectory() as folder:
@@ -126,14 +127,16 @@ def locked(wanted: Sequence[str], pythons: Sequence[str]) -> str:
     return "".join(f"{name}=={pins[name]} {options(hashes[name])}\n" for name in sorted(pins))
 
 
-def download(wanted: Sequence[str], python: str, processor: str, folder: Path, *, with_needs: bool) -> None:
+def download(
+    wanted: Sequence[str], python: str, processor: str, folder: Path, *, with_dependencies: bool
+) -> None:
     platforms = [
         f"manylinux2014_{processor}",
         *(f"manylinux_2_{minor}_{processor}" for minor in GLIBC_MINORS),
     ]
     words = ["--dest", str(folder), "--only-binary", ":all:", "--python-version", python]
     words += [word for platform in platforms for word in ("--platform", platform)]
-    pip_download(*words, *([] if with_needs else ["--no-deps"]), *wanted)
+    pip_download(*words, *([] if with_dependencies else ["--no-deps"]), *wanted)
 
 
 def pip_download(*words: str) -> None:

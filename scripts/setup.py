@@ -1,7 +1,8 @@
 """Creates the virtual environment and installs Debian's packages, for `scripts/setup`.
 
-Everything goes into .venv of the checkout. A stamp in it records the installed pyproject.toml, so that later
-calls do nothing. Packages that need root are installed by root, and otherwise only named.
+Everything goes into .venv of the checkout. A stamp in it records the state of pyproject.toml and of the other
+files that `fingerprint` reads, so that later calls do nothing. Packages that need root are installed by root,
+and otherwise only named.
 """
 
 import argparse
@@ -79,7 +80,7 @@ def set_up(kind: str, *, is_forced: bool) -> bool:
     for end in ends:
         end.result()
     if is_installed:
-        tell_what_was_not_compiled()
+        report_not_compiled()
         stamp.write_text(wanted)
     return is_installed
 
@@ -94,11 +95,11 @@ def fingerprint() -> str:
 def make_venv() -> bool:
     if (VENV / "bin" / "python").exists() and (VENV / "bin" / "pip").exists():
         return True
-    say("creating .venv")
+    log("creating .venv")
     if not has_module("ensurepip"):
         version = f"{sys.version_info.major}.{sys.version_info.minor}"
         if not apt_install([f"python{version}-venv"]):
-            complain(f"this Python has no ensurepip; as root: apt-get install python{version}-venv")
+            warn(f"this Python has no ensurepip; as root: apt-get install python{version}-venv")
             return False
     made = subprocess.run([sys.executable, "-m", "venv", str(VENV)], check=False)
     return made.returncode == 0
@@ -112,7 +113,7 @@ def has_module(name: str) -> bool:
 
 
 def install(kind: str) -> bool:
-    say(f"installing Ottla and the packages of {kind} into .venv (a minute or two)")
+    log(f"installing Ottla and the packages of {kind} into .venv (a minute or two)")
     # Builds until 0.1 left this in src; it would count as an installed Ottla of that time.
     shutil.rmtree(ROOT / "src" / "ottla.egg-info", ignore_errors=True)
     if kind != "test":
@@ -129,7 +130,7 @@ def end_install(kind: str, pip: Sequence[str]) -> bool:
     mode = ["--config-settings", "editable_mode=compat"]
     if subprocess.run([*pip, *mode, "--editable", f"{ROOT}[{EXTRAS[kind]}]"], check=False).returncode == 0:
         return True
-    complain("pip could not install the packages; see its message above, and check the network")
+    warn("pip could not install the packages; see its message above, and check the network")
     return False
 
 
@@ -172,7 +173,7 @@ def has_headers() -> bool:
     return Path(sysconfig.get_paths()["include"], "Python.h").exists()
 
 
-def tell_what_was_not_compiled() -> None:
+def report_not_compiled() -> None:
     """Print a line with the reason if the extension was not compiled."""
     command = [str(VENV / "bin" / "python"), "-c", "import ottla.logstore._record_walk"]
     if subprocess.run(command, cwd=ROOT, capture_output=True, check=False).returncode == 0:
@@ -183,9 +184,7 @@ def tell_what_was_not_compiled() -> None:
         if not is_there
     ]
     reason = f"there is no {' and no '.join(missing)}" if missing else "the compiler failed"
-    complain(
-        f"{EXTENSION.relative_to(ROOT)} was not compiled, as {reason}: records are checked less, in Python"
-    )
+    warn(f"{EXTENSION.relative_to(ROOT)} was not compiled, as {reason}: records are checked less, in Python")
 
 
 def install_programs(kind: str) -> None:
@@ -193,7 +192,7 @@ def install_programs(kind: str) -> None:
         program: package for program, package in PROGRAMS[kind].items() if shutil.which(program) is None
     }
     if missing and not apt_install(sorted(missing.values())):
-        complain(
+        warn(
             f"{', '.join(sorted(missing))} not found and not installed: tests that need them will be skipped"
         )
 
@@ -201,21 +200,24 @@ def install_programs(kind: str) -> None:
 def install_go_programs(kind: str) -> None:
     for program, module in GO_PROGRAMS[kind].items():
         if shutil.which("go") is None:
-            complain(f"{program} is not built, as go is not installed: tests that need it will be skipped")
+            warn(f"{program} is not built, as go is not installed: tests that need it will be skipped")
             continue
-        say(f"building {program} (a minute or two, the first time)")
+        log(f"building {program} (a minute or two, the first time)")
         environment = {**os.environ, **QUICK_GO, "GOBIN": str(VENV / "bin")}
         if subprocess.run(["go", "install", module], env=environment, check=False).returncode:
-            complain(f"{module} could not be built: tests that need it will be skipped")
+            warn(f"{module} could not be built: tests that need it will be skipped")
 
 
 def install_earlier_pyspark(*, is_forced: bool) -> None:
-    """Install it into a folder that tests put first on the path; its dependencies are in .venv."""
+    """Install the oldest supported PySpark into a folder that tests put first on the path.
+
+    Its dependencies are in .venv.
+    """
     folder = VENV / "pyspark-4.2"
     # pip leaves a .dist-info, or an .egg-info where it had no `wheel` to build with.
     if any(folder.glob(f"pyspark-{EARLIER_PYSPARK}*-info")) and not is_forced:
         return
-    say(f"installing PySpark {EARLIER_PYSPARK}, 450 MB, beside the newest one (a minute or two)")
+    log(f"installing PySpark {EARLIER_PYSPARK}, 450 MB, beside the newest one (a minute or two)")
     # An interrupted installation must not count as complete the next time.
     partial = folder.with_name(f"{folder.name}.partial")
     shutil.rmtree(partial, ignore_errors=True)
@@ -223,7 +225,7 @@ def install_earlier_pyspark(*, is_forced: bool) -> None:
     if subprocess.run([*PIP, *wanted], check=False).returncode:
         shutil.rmtree(partial, ignore_errors=True)
         left = "the installed one is kept" if folder.exists() else "the test that needs it will be skipped"
-        complain(f"PySpark {EARLIER_PYSPARK} could not be installed: {left}")
+        warn(f"PySpark {EARLIER_PYSPARK} could not be installed: {left}")
         return
     shutil.rmtree(folder, ignore_errors=True)
     partial.rename(folder)
@@ -233,7 +235,7 @@ def apt_install(packages: list[str]) -> bool:
     """Install Debian packages; return False if that is impossible (not root, no apt, no network)."""
     if os.geteuid() != 0 or shutil.which("apt-get") is None:
         return False
-    say(f"apt-get install {' '.join(packages)}")
+    log(f"apt-get install {' '.join(packages)}")
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     commands = (
         ["apt-get", "update", "-qq"],
@@ -245,12 +247,12 @@ def apt_install(packages: list[str]) -> bool:
     )
 
 
-def say(text: str) -> None:
+def log(text: str) -> None:
     sys.stderr.write(f"scripts/setup: {text}\n")  # one write, as others may write at the same time
 
 
-def complain(text: str) -> None:
-    say(f"{text}.")
+def warn(text: str) -> None:
+    log(f"{text}.")
 
 
 if __name__ == "__main__":

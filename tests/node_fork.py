@@ -143,7 +143,7 @@ def main(channel: socket.socket) -> None:
     for found in pkgutil.walk_packages(ottla.node.__path__, "ottla.node."):
         if found.name not in NOT_OF_A_NODE:
             importlib.import_module(found.name)
-    _load_what_commands_load()
+    _preload_commands()
     gc.freeze()  # a collection would touch and so copy shared pages
     while True:
         request, files, _, _ = socket.recv_fds(channel, MAX_REQUEST_BYTES, 3)
@@ -163,7 +163,7 @@ def main(channel: socket.socket) -> None:
         channel.send(b"born")
 
 
-def _load_what_commands_load() -> None:
+def _preload_commands() -> None:
     """Run a command that fails, because libraries import further modules at their first use."""
     from ottla.node.cli.app import main
 
@@ -182,11 +182,11 @@ def _become(request: dict[str, Any], files: list[int]) -> None:
     os.chdir(request["directory"])
     os.environ.clear()
     os.environ.update(request["environment"])
-    _tell_arguments(request["command"])
+    _write_cmdline(request["command"])
     sys.argv = ["", *request["command"][request["command"].index("ottla") + 1 :]]
 
 
-def _tell_arguments(words: list[str]) -> None:
+def _write_cmdline(words: list[str]) -> None:
     """Write the arguments to /proc/PID/cmdline, by which nodes are recognised."""
     text = b"".join(os.fsencode(word) + b"\0" for word in words)
     fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()

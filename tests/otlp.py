@@ -1,4 +1,4 @@
-"""Writes OpenTelemetry's MetricsData as protobuf, for tests: what a client pushes."""
+"""Encodes OpenTelemetry's MetricsData as protobuf, for tests, as clients push it (KIP-714)."""
 
 import struct
 from collections.abc import Mapping, Sequence
@@ -7,7 +7,7 @@ CUMULATIVE, DELTA = 2, 1
 
 
 def varint(number: int) -> bytes:
-    """Return a number, seven bits a byte."""
+    """Return a number as a varint: seven bits a byte."""
     written = bytearray()
     number &= (1 << 64) - 1
     while number > 0x7F:
@@ -53,7 +53,7 @@ def attribute(number: int, key: str, value: str | bool | int | float) -> bytes:
 
 
 def point(value: float, *, attributes: Mapping[str, str | bool | int | float] | None = None) -> bytes:
-    """Return a NumberDataPoint; an int is written as one."""
+    """Return a NumberDataPoint; the value is in `as_int` for an int, and in `as_double` for a float."""
     content = b"".join(attribute(7, key, text) for key, text in (attributes or {}).items())
     content += fixed_field(2, 1_000) + fixed_field(3, 2_000)
     return content + (fixed_field(6, value) if isinstance(value, int) else double_field(4, value))

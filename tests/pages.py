@@ -111,7 +111,7 @@ def page_blocks(name: str, language: str, *, title: str | None = None) -> list[s
     return [one.text for one in blocks if one.language == language and one.title == title]
 
 
-def differs(expected: str, printed: str) -> str | None:
+def missing_line(expected: str, printed: str) -> str | None:
     """Return the first line of `expected` that was not printed after the lines before it, or None."""
     lines = iter([" ".join(line.split()) for line in printed.splitlines()])
     for one in expected.splitlines():
@@ -187,8 +187,8 @@ class Terminal:
         assert self._shell.stdout is not None
         if not select.select([self._shell.stdout], [], [], BLOCK_TIMEOUT_S)[0]:
             raise PageError(f"line {block.line}: not done after {BLOCK_TIMEOUT_S:.0f} s\n{_read(printed)}")
-        told = self._shell.stdout.readline()
-        return int(told) if told else self._shell.wait(), _read(printed)
+        answer = self._shell.stdout.readline()
+        return int(answer) if answer else self._shell.wait(), _read(printed)
 
     def _send(self, text: str) -> None:
         assert self._shell.stdin is not None
@@ -251,7 +251,7 @@ def follow(page: Path, folder: Path, out: IO[str]) -> None:
                 if code != block.exit_code:
                     raise PageError(f"line {block.line}: exit code {code}\n{block.text}\n{printed}")
             elif block.language == "text" and block.reason_not_to_run is None:
-                missing = differs(block.text, printed)
+                missing = missing_line(block.text, printed)
                 if missing is not None:
                     raise PageError(f"line {block.line}: not printed: {missing}\n{printed}")
                 continue

@@ -1,4 +1,4 @@
-"""Ports for the servers of a test: none that the system gives to clients, none twice in one run.
+"""Ports for the servers of a test, below those that the system gives to clients, and none twice in a process.
 
 A port is free only until another process takes it. Several processes test at once, so each begins elsewhere.
 """
@@ -8,16 +8,16 @@ import socket
 from collections.abc import Iterator
 
 FIRST, LAST = 12_000, 32_000  # below the ports that the system gives to clients
-STRIDE = 7_919  # a prime: processes that follow each other begin far apart
+STRIDE = 7_919  # a prime: processes with consecutive ids begin far apart
 
 
 def free_port() -> int:
-    """A port that nobody listens on."""
+    """Return a port that no process listens on."""
     return free_ports(1)
 
 
 def free_ports(count: int) -> int:
-    """The first of so many ports in a row that nobody listens on."""
+    """Return the first of `count` consecutive ports that no process listens on."""
     while True:
         first = next(_starts)
         if first + count <= LAST and all(_is_free(port) for port in range(first, first + count)):

@@ -1,10 +1,10 @@
-"""Polls of librdkafka's share consumers, which tell their application of a coordinator that is on its way."""
+"""Polls of librdkafka's share consumers, which raise an error while the group has no coordinator yet."""
 
 from confluent_kafka import KafkaError, KafkaException, Message, ShareConsumer
 
 
 def poll(consumer: ShareConsumer, seconds: float = 0.2) -> list[Message]:
-    """Poll once; nothing comes while the coordinator of the group is on its way."""
+    """Poll once; return no records while the coordinator of the group is not available."""
     try:
         found: list[Message] = consumer.poll(seconds)
     except KafkaException as error:

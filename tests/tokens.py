@@ -1,4 +1,4 @@
-"""An OAuth provider for tests: its keys, their document, and tokens of which some are not to be accepted."""
+"""An OAuth provider for tests: its keys, its JWKS document, and tokens that must be accepted or rejected."""
 
 import base64
 import json
@@ -18,7 +18,7 @@ _SECRET: Final = b"a secret that is long enough for an HMAC"
 
 @cache
 def private_key(name: str) -> Any:
-    """Return a key of ours: `rsa`, `other`, `weak`, `oct`, or the name of an algorithm of curves."""
+    """Return a key of the provider: `rsa`, `other`, `weak`, `oct`, or that of an algorithm with a curve."""
     if name in _CURVES:
         return ec.generate_private_key(_CURVES[name])
     if name == "EdDSA":
@@ -29,7 +29,7 @@ def private_key(name: str) -> Any:
 
 
 def public_jwk(name: str, **more: Any) -> dict[str, Any]:
-    """Return the public key of one of ours as it stands in a document."""
+    """Return a key of the provider as a JWK (RFC 7517), with `more` fields."""
     key = private_key(name)
     if name == "oct":
         return {"kty": "oct", "k": _base64(_SECRET), "kid": name, **more}
@@ -45,7 +45,7 @@ def document(*keys: dict[str, Any]) -> bytes:
 
 
 def claims(now_s: int, **changes: Any) -> dict[str, Any]:
-    """Return the claims of a token that is good; a change to None takes one away."""
+    """Return the claims of a valid token, with changes; None removes a claim."""
     usual = {
         "sub": "alice",
         "iss": ISSUER,
@@ -57,11 +57,13 @@ def claims(now_s: int, **changes: Any) -> dict[str, Any]:
     return {name: value for name, value in {**usual, **changes}.items() if value is not None}
 
 
-def token(said: Mapping[str, Any] | str, *, key: str = "rsa", algorithm: str = "RS256", **header: Any) -> str:
-    """Return a token that says this, signed; a header of None takes one away."""
+def token(
+    content: Mapping[str, Any] | str, *, key: str = "rsa", algorithm: str = "RS256", **header: Any
+) -> str:
+    """Return a signed token with this payload; None removes a field of the header."""
     names = {"kid": key, **header}
     head = {name: value for name, value in names.items() if value is not None}
-    payload = said.encode() if isinstance(said, str) else json.dumps(said).encode()
+    payload = content.encode() if isinstance(content, str) else json.dumps(content).encode()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", jwt.warnings.InsecureKeyLengthWarning)  # of the weak one
         signed: str = jwt.PyJWS().encode(payload, private_key(key), algorithm=algorithm, headers=head)
@@ -82,12 +84,12 @@ class Case(NamedTuple):
 
 
 def published() -> bytes:
-    """Return the document of the provider of the cases."""
+    """Return the JWKS document of the provider."""
     return document(*(public_jwk(name) for name in ("rsa", "ES256", "ES384", "ES512", "EdDSA", "weak")))
 
 
 def cases(now_s: int) -> list[Case]:
-    """Return tokens as Kafka's BrokerJwtValidator judges them at this time."""
+    """Return tokens, each with the decision of Kafka's BrokerJwtValidator at this time."""
     good = claims(now_s)
     made = [
         *(
@@ -100,7 +102,7 @@ def cases(now_s: int) -> list[Case]:
         Case("an unknown id", token(good, kid="new"), False),
         Case("no id", token(good, kid=None), True),
         Case("an algorithm of another key", token(good, key="ES256", algorithm="ES256", kid="rsa"), False),
-        Case("a demand that is not understood", token(good, crit=["x"], x=1), False),
+        Case("an unknown critical header", token(good, crit=["x"], x=1), False),
     ]
     for name, changes, is_accepted in (
         ("no subject", {"sub": None}, False),
@@ -118,7 +120,7 @@ def cases(now_s: int) -> list[Case]:
         ("issued in the future", {"iat": now_s + 300}, True),
         ("not valid yet within the skew", {"nbf": now_s + 5}, True),
         ("not valid yet beyond the skew", {"nbf": now_s + 120}, False),
-        ("valid from after its end", {"nbf": now_s + 900}, False),
+        ("valid only after its expiry", {"nbf": now_s + 900}, False),
         ("another issuer", {"iss": "https://other.example"}, False),
         ("no issuer", {"iss": None}, False),
         ("another audience", {"aud": "other"}, False),
@@ -137,8 +139,8 @@ def cases(now_s: int) -> list[Case]:
         made.append(Case(name, token(claims(now_s, **changes)), is_accepted))
     text = json.dumps(good)
     made += [
-        Case("a name twice", token(text[:-1] + ', "sub": "root"}'), False),
-        Case("no object", token(json.dumps([good])), False),
+        Case("a claim twice", token(text[:-1] + ', "sub": "root"}'), False),
+        Case("no JSON object", token(json.dumps([good])), False),
         Case("no JSON", token("alice"), False),
         Case("an audience where none is expected", token(good), False, False),
         Case("no audience where none is expected", token(claims(now_s, aud=None)), True, False),

@@ -54,11 +54,11 @@ def assign_simple(group: ShareGroupSpec) -> dict[str, Assignment]:
     for member in group.members:
         members[member.member_id] = member
     ordered = [members[member_id] for member_id in members.ordered()]
-    assign = _assign_alike if group.is_homogeneous else _assign_by_topic
+    assign = _assign_homogeneous if group.is_homogeneous else _assign_by_topic
     return assign(ordered, group.partitions)
 
 
-def _assign_alike(
+def _assign_homogeneous(
     members: Sequence[ShareMemberSpec], partitions: Mapping[bytes, Sequence[int]]
 ) -> dict[str, Assignment]:
     """Assign the partitions of all topics together: the members subscribe to the same topics."""
@@ -169,13 +169,13 @@ class _Sharing(Generic[P]):
 
     def revoke_from_overshared(self) -> set[int]:
         """Take partitions from members where too many hold the same one; return those members."""
-        losers: set[int] = set()
+        reduced: set[int] = set()
         for partition in self._by_partition.ordered():
             members = self._by_partition[partition]
             for member in members.ordered()[: max(len(members) - self._members_per_partition, 0)]:
                 self._revoke(member, partition)
-                losers.add(member)
-        return losers
+                reduced.add(member)
+        return reduced
 
     def assign_remaining(self, wanted: Iterable[P], unfilled: set[int]) -> None:
         """Give partitions that too few members hold to members below their share."""

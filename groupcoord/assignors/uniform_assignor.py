@@ -35,17 +35,17 @@ def _assign_homogeneous(group: GroupSpec) -> dict[str, Assignment]:
         quota = size + (index < extra)
         keep: dict[bytes, frozenset[int]] = {}
         for topic_id in topic_ids:
-            mine = member.assigned.get(topic_id)
-            if mine is None or quota == 0:
+            kept = member.assigned.get(topic_id)
+            if kept is None or quota == 0:
                 continue
             count = group.partitions[topic_id]
-            mine = frozenset(partition for partition in mine if partition < count) - taken[topic_id]
-            if len(mine) > quota:
-                mine = frozenset(sorted(mine)[:quota])
-            if mine:
-                keep[topic_id] = mine
-                taken[topic_id] |= mine
-                quota -= len(mine)
+            kept = frozenset(partition for partition in kept if partition < count) - taken[topic_id]
+            if len(kept) > quota:
+                kept = frozenset(sorted(kept)[:quota])
+            if kept:
+                keep[topic_id] = kept
+                taken[topic_id] |= kept
+                quota -= len(kept)
         assigned[member.member_id] = keep
         if quota:
             room.append((member.member_id, quota))

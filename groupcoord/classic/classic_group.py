@@ -124,7 +124,7 @@ class ClassicGroup:
             for member in self.members.values()
         ]
 
-    def is_hollow(self) -> bool:
+    def is_unused(self) -> bool:
         """Return True if nothing is lost with the group: it has no members, pending ones or record."""
         return (
             self.state is GroupState.EMPTY
@@ -141,7 +141,7 @@ class ClassicGroup:
         return self.state is GroupState.EMPTY
 
     @property
-    def is_deserted(self) -> bool:
+    def can_expire(self) -> bool:
         """True if the group has no members, pending ones included: it is removed with its last offset."""
         return self.is_empty and not self.pending_join_members
 
@@ -221,12 +221,12 @@ class ClassicGroup:
             member_id, client_id = member.member_id, member.client_id
         self.timeline.note(Event(cause, now_ms, member_id, client_id, reason), self.generation_id)
 
-    def expect(self, member_id: str) -> None:
+    def add_pending_member(self, member_id: str) -> None:
         """Add a pending member: the client got this id and should come back with it."""
         self.pending_join_members.add(member_id)
         self.member_bytes.add(MEMBER_BYTES)
 
-    def _expect_no_more(self, member_id: str) -> None:
+    def _remove_pending_member(self, member_id: str) -> None:
         if member_id in self.pending_join_members:
             self.pending_join_members.remove(member_id)
             self.member_bytes.add(-MEMBER_BYTES)
@@ -245,7 +245,7 @@ class ClassicGroup:
             self.awaiting_join_count += 1
         if self.leader_id is None:
             self.leader_id = member.member_id
-        self._expect_no_more(member.member_id)
+        self._remove_pending_member(member.member_id)
 
     def remove(self, member_id: str) -> ClassicMember | None:
         """Remove a member or a pending one. The caller has answered its waiting requests."""
@@ -258,7 +258,7 @@ class ClassicGroup:
                 del self.static_members[member.group_instance_id]
         if self.leader_id == member_id:
             self.leader_id = next(iter(self.members), None)
-        self._expect_no_more(member_id)
+        self._remove_pending_member(member_id)
         self.pending_sync_members.discard(member_id)
         return member
 

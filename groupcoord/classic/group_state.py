@@ -24,7 +24,7 @@ class GroupState(Enum):
     PREPARING_REBALANCE = "PreparingRebalance"  # waiting for all members to join
     COMPLETING_REBALANCE = "CompletingRebalance"  # waiting for the leader's assignment
     STABLE = "Stable"  # every member can have its assignment
-    DEAD = "Dead"  # removed, or this node is no longer its coordinator
+    DEAD = "Dead"  # deleted, or a group of another protocol; also shown for a group that does not exist
 
 
 # From each state to the states that may follow it.

@@ -15,7 +15,7 @@ from ottla.logstore.words.errors import ErrorCode, KafkaError
 _ALIVE = HeartbeatResult()
 _JOIN_AGAIN = HeartbeatResult(error=ErrorCode.REBALANCE_IN_PROGRESS)
 # A heartbeat is held for at most the session timeout divided by this, so that there is time for several more.
-HELD_SHARE_OF_SESSION = 4
+HOLDS_PER_SESSION = 4
 
 
 def heartbeat(shard: GroupShard, group: ClassicGroup | None, command: Heartbeat, now_ms: int) -> list[Effect]:
@@ -45,13 +45,13 @@ def _wait_ms(group: ClassicGroup, member: ClassicMember, command: Heartbeat, now
     """Return for how long the heartbeat may be held; 0 if it is to be answered now."""
     interval = member.heartbeat_interval = member.heartbeat_interval or HeartbeatInterval()
     if command.phase is HeartbeatPhase.ARRIVED:
-        interval.arrived(now_ms)
+        interval.note_arrival(now_ms)
     if group.state is not GroupState.STABLE:
         interval.skip_next()
         return 0
     if member.is_static:
         return 0  # it does not leave on close, and Java's `close` waits for open requests
     if command.phase is HeartbeatPhase.DUE:
-        interval.answered(now_ms)
+        interval.note_answer(now_ms)
         return 0
-    return interval.hold_ms(min(command.hold_ms, member.session_timeout_ms // HELD_SHARE_OF_SESSION))
+    return interval.hold_ms(min(command.hold_ms, member.session_timeout_ms // HOLDS_PER_SESSION))

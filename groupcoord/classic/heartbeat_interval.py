@@ -17,10 +17,10 @@ class HeartbeatInterval:
     _last_ms: int = -1
     _held_ms: int = 0  # for how long the last heartbeat was held
 
-    def arrived(self, now_ms: int) -> None:
+    def note_arrival(self, now_ms: int) -> None:
         """Learn from a heartbeat that has just arrived.
 
-        Most clients count the interval from when they sent the last heartbeat, or have a fixed beat; some
+        Most clients count the interval from when they sent the last heartbeat, or send at fixed times; some
         count from its answer. So if the last answer came at once, the gap is the interval. If it came late,
         the gap is the interval only if it is shorter than the known one, or if the heartbeat came soon after
         the answer. A heartbeat that came neither soon after the answer nor an interval later shows that the
@@ -28,14 +28,14 @@ class HeartbeatInterval:
         """
         gap_ms = now_ms - self._last_ms
         idle_ms = gap_ms - self._held_ms
-        is_sound = self._last_ms >= 0 and gap_ms > 0 and idle_ms >= 0
-        if is_sound and (not self._held_ms or gap_ms < self.interval_ms or idle_ms < gap_ms // 4):
+        is_measurable = self._last_ms >= 0 and gap_ms > 0 and idle_ms >= 0
+        if is_measurable and (not self._held_ms or gap_ms < self.interval_ms or idle_ms < gap_ms // 4):
             self.interval_ms = gap_ms
-        elif is_sound and gap_ms * 4 > self.interval_ms * 5 and idle_ms * 10 < self.interval_ms * 9:
+        elif is_measurable and gap_ms * 4 > self.interval_ms * 5 and idle_ms * 10 < self.interval_ms * 9:
             self.interval_ms = self.interval_ms * 19 // 20
         self._last_ms, self._held_ms = now_ms, 0
 
-    def answered(self, now_ms: int) -> None:
+    def note_answer(self, now_ms: int) -> None:
         """Note that the last heartbeat was answered after it was held."""
         self._held_ms = max(now_ms - self._last_ms, 0)
 

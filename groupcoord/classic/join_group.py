@@ -16,7 +16,7 @@ from ottla.groupcoord.classic.group_state import GroupState
 from ottla.groupcoord.classic.member_commands import JoinGroup, Protocol
 from ottla.groupcoord.classic.member_results import JoinGroupResult, SyncGroupResult
 from ottla.groupcoord.classic.rebalance import (
-    joined,
+    join_result,
     maybe_complete_join,
     prepare_rebalance,
     rebalance_or_complete,
@@ -52,9 +52,9 @@ def join_group(
             return refuse_join(command, ErrorCode.UNKNOWN_MEMBER_ID, command.member_id)
         group = shard.create_group(command.group_id, now_ms)
     if not _has_room(group, command.member_id, config.group_max_size):
-        return _turn_away(group, command, now_ms)
+        return _reject_beyond_max_size(group, command, now_ms)
     if not group.supports_protocols(command.protocol_type, protocols):
-        shard.drop_if_hollow(group)
+        shard.drop_if_unused(group)
         return refuse_join(command, ErrorCode.INCONSISTENT_GROUP_PROTOCOL, command.member_id)
     if command.member_id:
         return _rejoin(shard, group, command, protocols, now_ms)
@@ -124,7 +124,7 @@ def _has_room(group: ClassicGroup, member_id: str, max_size: int) -> bool:
     return member is not None or len(group.members) < max_size
 
 
-def _turn_away(group: ClassicGroup, command: JoinGroup, now_ms: int) -> list[Effect]:
+def _reject_beyond_max_size(group: ClassicGroup, command: JoinGroup, now_ms: int) -> list[Effect]:
     effects = refuse_join(command, ErrorCode.GROUP_MAX_SIZE_REACHED, "")
     member = group.members.get(command.member_id)
     if member is not None or command.member_id in group.pending_join_members:
@@ -137,7 +137,7 @@ def _turn_away(group: ClassicGroup, command: JoinGroup, now_ms: int) -> list[Eff
 
 
 def _new_member_id(shard: GroupShard, name: str) -> str:
-    """Return a member id that shows people whose it is.
+    """Return a new member id, which begins with this name: a client id or an instance id.
 
     It must fit into the group's record, while a name may be as long as a string of the protocol can be.
     """
@@ -145,7 +145,7 @@ def _new_member_id(shard: GroupShard, name: str) -> str:
 
 
 def _require_member_id(group: ClassicGroup, command: JoinGroup, new_member_id: str) -> list[Effect]:
-    group.expect(new_member_id)
+    group.add_pending_member(new_member_id)
     session = start_session(group, _new_member(command, (), new_member_id))
     return [session, *refuse_join(command, ErrorCode.MEMBER_ID_REQUIRED, new_member_id)]
 
@@ -187,19 +187,19 @@ def _rejoin(
     is_same = member.offers(protocols)
     if group.state is GroupState.COMPLETING_REBALANCE and is_same:
         # It may have missed the answer to its join, so it gets the answer again.
-        return [Reply(command.token, joined(group, member))]
+        return [Reply(command.token, join_result(group, member))]
     if group.state is GroupState.STABLE and is_same and not group.is_leader(member.member_id):
-        return [Reply(command.token, joined(group, member), shows_state=True)]
+        return [Reply(command.token, join_result(group, member), shows_state=True)]
     # A leader that joins a stable group has a reason that its metadata need not show: its topics have other
     # partitions.
     effects = supersede(member.join_token, JoinGroupResult(error=ErrorCode.REBALANCE_IN_PROGRESS))
     if group.state is not GroupState.PREPARING_REBALANCE:
-        group.note(_why_again(group, member, protocols), now_ms, member, reason=command.reason or "")
+        group.note(_rebalance_cause(group, member, protocols), now_ms, member, reason=command.reason or "")
     _take_over(group, member, command, protocols)
     return effects + rebalance_or_complete(shard, group, now_ms)
 
 
-def _why_again(group: ClassicGroup, member: ClassicMember, protocols: Sequence[Protocol]) -> Cause:
+def _rebalance_cause(group: ClassicGroup, member: ClassicMember, protocols: Sequence[Protocol]) -> Cause:
     """Return the cause for which a member of a group past its join phase makes it rebalance again."""
     if group.protocol_type == CONSUMER_PROTOCOL_TYPE:
         name = group.protocol_name or ""
@@ -265,7 +265,7 @@ def _replace_in_stable_group(
         group.wait_for_join(member, command.token)
         return [session, *prepare_rebalance(shard, group, now_ms)]
     is_leader = group.is_leader(member.member_id)
-    result = joined(group, member)
+    result = join_result(group, member)
     if is_leader:
         # KIP-814: the leader is not to assign again, since no other member would ask for the result. Old
         # clients have no field for that: they get the leader's former id, and so take themselves for

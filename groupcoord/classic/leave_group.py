@@ -5,7 +5,7 @@ from collections.abc import Callable
 from ottla.groupcoord.classic.classic_group import ClassicGroup
 from ottla.groupcoord.classic.group_state import GroupState
 from ottla.groupcoord.classic.member_commands import LeaveGroup, MemberIdentity
-from ottla.groupcoord.classic.member_results import LeaveGroupResult, LeftMember
+from ottla.groupcoord.classic.member_results import LeaveGroupResult, MemberResult
 from ottla.groupcoord.classic.rebalance import (
     answer_removed,
     maybe_complete_join,
@@ -22,25 +22,28 @@ def leave_group(
     shard: GroupShard, group: ClassicGroup | None, command: LeaveGroup, now_ms: int
 ) -> list[Effect]:
     effects: list[Effect] = []
-    left = leave_each(command, lambda identity: effects.extend(_remove(group, identity, now_ms)))
+    results = leave_each(command, lambda identity: effects.extend(_remove(group, identity, now_ms)))
     if group is not None:
-        if any(member.error is ErrorCode.NONE for member in left):
+        if any(member.error is ErrorCode.NONE for member in results):
             effects += _after_leaving(shard, group, now_ms)
-        shard.drop_if_hollow(group)
-    return [*effects, Reply(command.token, LeaveGroupResult(members=left))]
+        shard.drop_if_unused(group)
+    return [*effects, Reply(command.token, LeaveGroupResult(members=results))]
 
 
-def leave_each(command: LeaveGroup, leave: Callable[[MemberIdentity], None]) -> list[LeftMember]:
-    """Call `leave` for each member of the batch; return them with the error code that it raised, or NONE."""
-    left: list[LeftMember] = []
+def leave_each(command: LeaveGroup, leave: Callable[[MemberIdentity], None]) -> list[MemberResult]:
+    """Call `leave` for each member of the request.
+
+    Return a result for each, with the error code that it raised, or NONE.
+    """
+    results: list[MemberResult] = []
     for identity in command.members:
         error = ErrorCode.NONE
         try:
             leave(identity)
         except KafkaError as refused:
             error = refused.code
-        left.append(LeftMember(identity.member_id, identity.group_instance_id, error))
-    return left
+        results.append(MemberResult(identity.member_id, identity.group_instance_id, error))
+    return results
 
 
 def _remove(group: ClassicGroup | None, identity: MemberIdentity, now_ms: int) -> list[Effect]:

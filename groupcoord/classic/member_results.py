@@ -40,7 +40,7 @@ class HeartbeatResult:
     error: ErrorCode = ErrorCode.NONE
 
 
-class LeftMember(NamedTuple):
+class MemberResult(NamedTuple):
     member_id: str
     group_instance_id: str | None
     error: ErrorCode
@@ -48,4 +48,4 @@ class LeftMember(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeaveGroupResult:
-    members: Sequence[LeftMember]
+    members: Sequence[MemberResult]

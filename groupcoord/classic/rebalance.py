@@ -150,7 +150,7 @@ def complete_join(group: ClassicGroup, now_ms: int) -> list[Effect]:
     for member in group.members.values():
         token = group.take_join_token(member)
         if token is not None:
-            effects.append(Reply(token, joined(group, member)))
+            effects.append(Reply(token, join_result(group, member)))
         effects.append(start_session(group, member))
         member.is_new = False
         group.pending_sync_members.add(member.member_id)
@@ -159,7 +159,7 @@ def complete_join(group: ClassicGroup, now_ms: int) -> list[Effect]:
     return effects
 
 
-def joined(group: ClassicGroup, member: ClassicMember) -> JoinGroupResult:
+def join_result(group: ClassicGroup, member: ClassicMember) -> JoinGroupResult:
     """Return the answer to a member's join: the generation that it is in."""
     return JoinGroupResult(
         generation_id=group.generation_id,
@@ -171,7 +171,7 @@ def joined(group: ClassicGroup, member: ClassicMember) -> JoinGroupResult:
     )
 
 
-def sync_received(group: ClassicGroup, member: ClassicMember) -> list[Effect]:
+def note_sync_request(group: ClassicGroup, member: ClassicMember) -> list[Effect]:
     """Note that a member asked for its assignment; the last one of a generation ends the sync timeout."""
     group.pending_sync_members.discard(member.member_id)
     return [] if group.pending_sync_members else [CancelTimer(sync_key(group))]
@@ -216,7 +216,7 @@ def expire_session(shard: GroupShard, command: ExpireSession, now_ms: int) -> li
     if command.member_id in group.pending_join_members:
         group.remove(command.member_id)
         effects = _complete_if_all_joined(group, now_ms)
-        shard.drop_if_hollow(group)
+        shard.drop_if_unused(group)
         return effects
     member = group.members.get(command.member_id)
     if member is None:

@@ -10,10 +10,10 @@ from ottla.groupcoord.classic.member_commands import SyncGroup
 from ottla.groupcoord.classic.member_results import SyncGroupResult
 from ottla.groupcoord.classic.rebalance import (
     fail_waiting_syncs,
+    note_sync_request,
     prepare_rebalance,
     start_session,
     supersede,
-    sync_received,
 )
 from ottla.groupcoord.effects import Append, Effect, Reply
 from ottla.groupcoord.member_bytes import check_members
@@ -43,14 +43,14 @@ def sync_group(
         case GroupState.COMPLETING_REBALANCE:
             effects = supersede(
                 member.sync_token, SyncGroupResult(error=ErrorCode.REBALANCE_IN_PROGRESS)
-            ) + sync_received(group, member)
+            ) + note_sync_request(group, member)
             member.sync_token = command.token
             if group.is_leader(member.member_id):
                 effects += _assign(shard, group, command, now_ms)
             return effects
         case GroupState.STABLE:
             result = _assigned(group, member.assignment)
-            return [*sync_received(group, member), Reply(command.token, result, shows_state=True)]
+            return [*note_sync_request(group, member), Reply(command.token, result, shows_state=True)]
         case GroupState.DEAD:
             raise AssertionError("a dead group is not kept")
 
@@ -86,8 +86,8 @@ def _assigned(group: ClassicGroup, assignment: bytes) -> SyncGroupResult:
     )
 
 
-def _differs(stated: str | None, actual: str | None) -> bool:
-    return stated is not None and actual is not None and stated != actual
+def _differs(requested: str | None, actual: str | None) -> bool:
+    return requested is not None and actual is not None and requested != actual
 
 
 def _refused(command: SyncGroup, error: ErrorCode) -> list[Effect]:

@@ -20,13 +20,13 @@ from ottla.groupcoord.classic.member_results import JoinGroupResult
 from ottla.groupcoord.consumer.consumer_group import ConsumerGroup
 from ottla.groupcoord.consumer.consumer_member import ClassicPart, ConsumerMember
 from ottla.groupcoord.consumer.consumer_membership import (
-    checked_member,
+    cancel_timers,
+    checked_member_record,
     member_join_key,
     member_sync_key,
     replace_member,
     revocation_key,
     start_consumer_session,
-    timers_of,
 )
 from ottla.groupcoord.consumer.consumer_records import ConsumerGroupRegularExpressionRecord
 from ottla.groupcoord.consumer.downgrade_group import downgrade_for, may_downgrade_for
@@ -124,9 +124,9 @@ def _join(
     effects: list[Effect] = []
     if static is not None and static.member_id != after.member_id:
         records += replace_member(group, static, before)
-        effects += timers_of(group, static.member_id)
+        effects += cancel_timers(group, static.member_id)
     if after != before:
-        records.append(checked_member(shard, group_id, after))
+        records.append(checked_member_record(shard, group_id, after))
     regex = change_regex(shard, group, before, after, now_ms, command.may_describe)
     records += [ConsumerGroupRegularExpressionRecord(group_id, one, None) for one in regex.dropped]
     effects += regex.effects

@@ -58,12 +58,14 @@ def classic_request_to_consumer_group(
 
 def _sync(shard: GroupShard, group: ConsumerGroup, command: SyncGroup) -> list[Effect]:
     member, classic = _classic_member(group, command)
-    for stated, actual in (
+    for requested, actual in (
         (command.protocol_type, CONSUMER_PROTOCOL_TYPE),
         (command.protocol_name, classic.protocols[0].name),
     ):
-        if stated is not None and stated != actual:
-            raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"the protocol is {actual}, not {stated}")
+        if requested is not None and requested != actual:
+            raise KafkaError(
+                ErrorCode.INCONSISTENT_GROUP_PROTOCOL, f"the protocol is {actual}, not {requested}"
+            )
     if group.assignment_epoch > member.member_epoch and member.state is not MemberState.UNREVOKED_PARTITIONS:
         # One that revokes has joined already; it takes what it keeps, and then joins once more.
         rebalancing = SyncGroupResult(error=ErrorCode.REBALANCE_IN_PROGRESS)
@@ -84,12 +86,12 @@ def _sync(shard: GroupShard, group: ConsumerGroup, command: SyncGroup) -> list[E
 def _heartbeat(shard: GroupShard, group: ConsumerGroup, command: Heartbeat) -> list[Effect]:
     member, classic = _classic_member(group, command)
     effects: list[Effect] = [start_consumer_session(shard, group, member.member_id, classic)]
-    has_a_step_to_take = (
+    must_rejoin = (
         member.member_epoch < group.assignment_epoch
         or member.state is MemberState.UNREVOKED_PARTITIONS
         or (member.state is MemberState.UNRELEASED_PARTITIONS and not group.waits_for_unreleased(member))
     )
-    if not has_a_step_to_take:
+    if not must_rejoin:
         return [*effects, Reply(command.token, HeartbeatResult())]
     rebalancing = HeartbeatResult(error=ErrorCode.REBALANCE_IN_PROGRESS)
     return [*effects, *_wait_for_join(group, member), Reply(command.token, rebalancing)]
@@ -137,13 +139,13 @@ def _leave(shard: GroupShard, group: ConsumerGroup, command: LeaveGroup, now_ms:
         leaving[member.member_id] = member
         identities.append(identity)
 
-    left = leave_each(command, leave)
+    results = leave_each(command, leave)
     effects: list[Effect] = []
     if leaving:
         first = identities[0]
         cause = Cause.MEMBER_LEFT if first.member_id else Cause.MEMBER_REMOVED
         effects = fence_members(shard, group, list(leaving.values()), now_ms, cause, first.reason or "")
-    return [*effects, Reply(command.token, LeaveGroupResult(members=left))]
+    return [*effects, Reply(command.token, LeaveGroupResult(members=results))]
 
 
 def _named_by(group: ConsumerGroup, identity: MemberIdentity) -> ConsumerMember:

@@ -61,7 +61,7 @@ class ExpireRevocation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComputeTarget:
-    """The end of the assignment interval: the target that was put off is due."""
+    """The time for a target that no heartbeat made: the assignment interval is over, or it is large."""
 
     group_id: str
 

@@ -93,7 +93,7 @@ class ConsumerGroup:
         # Soft state: classic members that have to join again; a timer runs for each.
         self.awaited_joins: set[str] = set()
         # Soft state: the heartbeat interval last given to each member whose heartbeats may be held.
-        self.told_heartbeat_intervals_ms: dict[str, int] = {}
+        self.sent_heartbeat_intervals_ms: dict[str, int] = {}
         self.unchanged_answers: dict[str, UnchangedAnswer] = {}  # soft: by member, as last made
         self.computing_epoch: int | None = None  # for which a thread is making a target
         self.timeline = Timeline()
@@ -113,7 +113,7 @@ class ConsumerGroup:
         return not self.members
 
     @property
-    def is_deserted(self) -> bool:
+    def can_expire(self) -> bool:
         """True if the group is removed with its last offset."""
         return not self.members
 
@@ -216,7 +216,7 @@ class ConsumerGroup:
             if regex in self.regexes:
                 _count(change, self.regexes[regex].topics, -1)
             _count(change, resolved or (), 1)
-        return self._topics.after(change)
+        return self._topics.names_after(change)
 
     def preferred_assignor(
         self, assignors: Sequence[str], before: ConsumerMember | None, after: ConsumerMember | None
@@ -341,7 +341,7 @@ class ConsumerGroup:
         member = self.members.pop(member_id, None)
         self.targets.pop(member_id, None)
         self.awaited_joins.discard(member_id)
-        self.told_heartbeat_intervals_ms.pop(member_id, None)
+        self.sent_heartbeat_intervals_ms.pop(member_id, None)
         self.unchanged_answers.pop(member_id, None)
         if member is None:
             return
@@ -355,7 +355,7 @@ class ConsumerGroup:
         names_differ = other is None or member.topic_names != other.topic_names
         if names_differ:
             self._topics.add(member.topic_names, difference)
-        if names_differ or other is None or _what_takes(member) != _what_takes(other):
+        if names_differ or other is None or _size_fields(member) != _size_fields(other):
             self.member_bytes.add(difference * member.size_bytes)
         if member.topic_regex:
             _count(self._regex_members, (member.topic_regex,), difference)
@@ -427,7 +427,7 @@ class ConsumerGroup:
         assert all(self.members[one].classic is not None for one in self.awaited_joins)
 
 
-def _what_takes(member: ConsumerMember) -> tuple[str, ClassicPart | None]:
+def _size_fields(member: ConsumerMember) -> tuple[str, ClassicPart | None]:
     """Return the fields on which `size_bytes` depends, beside the topic names."""
     return member.topic_regex, member.classic
 

@@ -24,11 +24,11 @@ def describe_consumer_groups(shard: GroupShard, command: DescribeConsumerGroups)
 
 def _describe(shard: GroupShard, group_id: str, group: Group | None) -> ConsumerGroupDescription:
     if not isinstance(group, ConsumerGroup):
-        what = "not found." if group is None else "is not a consumer group."
+        problem = "not found." if group is None else "is not a consumer group."
         return ConsumerGroupDescription(
             group_id=group_id,
             error=ErrorCode.GROUP_ID_NOT_FOUND,
-            detail=f"Group {group_id} {what}",
+            detail=f"Group {group_id} {problem}",
             state=GroupState.DEAD.value,
         )
     return ConsumerGroupDescription(

@@ -21,13 +21,13 @@ from ottla.groupcoord.consumer.consumer_member import (
 from ottla.groupcoord.consumer.consumer_membership import (
     assign_key,
     assign_timer,
-    checked_member,
+    cancel_timers,
+    checked_member_record,
     epoch_record,
     replace_member,
     revocation_timer,
     start_consumer_session,
     timeline_event,
-    timers_of,
 )
 from ottla.groupcoord.consumer.consumer_records import ConsumerGroupRegularExpressionRecord
 from ottla.groupcoord.consumer.consumer_results import ConsumerGroupHeartbeatResult
@@ -43,7 +43,7 @@ from ottla.groupcoord.consumer.target_assignment import (
     target_task,
     topic_ids,
 )
-from ottla.groupcoord.consumer.upgrade_group import Upgrade, upgrade
+from ottla.groupcoord.consumer.upgrade_group import GroupForHeartbeat, upgrade
 from ottla.groupcoord.consumer.validate_heartbeat import validate_heartbeat
 from ottla.groupcoord.effects import AddTimelineEvent, CancelTimer, ContinueWith, Effect, Reply, RunTask
 from ottla.groupcoord.group_hash import group_hash
@@ -59,7 +59,7 @@ def consumer_group_heartbeat(shard: GroupShard, command: ConsumerGroupHeartbeat,
     validate_heartbeat(command, shard.config.group_consumer_assignors)
     if command.member_epoch in (LEAVE_EPOCH, LEAVE_STATIC_EPOCH):
         return leave_consumer_group(shard, command, now_ms)
-    group, records, effects, must_rebalance = _group(shard, command, now_ms)
+    group, records, effects, must_rebalance = _find_or_create_group(shard, command, now_ms)
     member_id = command.member_id or shard.new_uuid()
     if len(group.members) >= shard.config.group_consumer_max_size and member_id not in group.members:
         raise KafkaError(
@@ -70,15 +70,15 @@ def consumer_group_heartbeat(shard: GroupShard, command: ConsumerGroupHeartbeat,
     before, replaced = _member(group, command, member_id)
     if replaced is not None:
         records += replace_member(group, replaced, before)
-        effects += timers_of(group, replaced.member_id)
+        effects += cancel_timers(group, replaced.member_id)
     elif before.classic is not None:
-        effects += timers_of(group, member_id)
+        effects += cancel_timers(group, member_id)
     after = _updated(before, command)
     if after.topic_names != before.topic_names or member_id not in group.members:
         taken = before.size_bytes if before.member_id in group.members or replaced is not None else 0
         check_members(shard.member_bytes, after.size_bytes - taken)
     if after != before or not (replaced or member_id in group.members):
-        records.append(checked_member(shard, group.group_id, after))
+        records.append(checked_member_record(shard, group.group_id, after))
     regex = change_regex(shard, group, before, after, now_ms, command.may_describe)
     records += [ConsumerGroupRegularExpressionRecord(group.group_id, one, None) for one in regex.dropped]
     names_changed = after.topic_names != before.topic_names
@@ -120,12 +120,13 @@ def consumer_group_heartbeat(shard: GroupShard, command: ConsumerGroupHeartbeat,
     return [*effects, Reply(command.token, result, shows_state=True)]
 
 
-def compute_put_off_target(shard: GroupShard, command: ComputeTarget, now_ms: int) -> list[Effect]:
-    """Make the target for changes that came too soon after the last one; members learn of it one by one.
+def compute_deferred_target(shard: GroupShard, command: ComputeTarget, now_ms: int) -> list[Effect]:
+    """Make a target that no heartbeat made.
 
-    It is made of the present topics: if they are not those that the epoch was made for, it gets a new epoch.
-    Otherwise a topic that was deleted and created again would be missed, as after a coordinator that had
-    newer metadata (D28).
+    The last one was too recent (KIP-1263), this one is large and is made in a thread (D17), or only classic
+    members are left, whose heartbeats make none. It is made of the present topics. If these are not the
+    topics of the group epoch, the epoch is raised; otherwise a topic that was deleted and created again could
+    stay without members (D28).
     """
     group = shard.consumer_group(command.group_id)
     if group is None or group.is_empty or group.group_epoch <= group.assignment_epoch:
@@ -178,16 +179,18 @@ def target_computed(shard: GroupShard, command: TargetComputed, now_ms: int) -> 
 # ---- the group and the member ------------------------------------------------------------------------------
 
 
-def _group(shard: GroupShard, command: ConsumerGroupHeartbeat, now_ms: int) -> Upgrade:
-    """Return the group of a heartbeat.
+def _find_or_create_group(
+    shard: GroupShard, command: ConsumerGroupHeartbeat, now_ms: int
+) -> GroupForHeartbeat:
+    """Return the group of a heartbeat, with the records and effects that upgrade a classic group.
 
-    A member that joins may make a new group, or upgrade a classic one: it will exist when the records are
-    replayed.
+    For a member that joins, a group that does not exist is created. A new group and an upgraded one are kept
+    when the records of the heartbeat are replayed.
     """
     group_id, joins = command.group_id, command.member_epoch == JOIN_EPOCH
     group = shard.group(group_id)
     if isinstance(group, ConsumerGroup):
-        return Upgrade(group, [], [], must_rebalance=False)
+        return GroupForHeartbeat(group, [], [], must_rebalance=False)
     if group is not None:
         if not joins or isinstance(group, ShareGroup):
             raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} is not a consumer group.")
@@ -200,7 +203,7 @@ def _group(shard: GroupShard, command: ConsumerGroupHeartbeat, now_ms: int) -> U
     if not joins:
         raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Consumer group {group_id} not found.")
     shard.check_new_group()
-    return Upgrade(ConsumerGroup(group_id, {}), [], [], must_rebalance=False)
+    return GroupForHeartbeat(ConsumerGroup(group_id, {}), [], [], must_rebalance=False)
 
 
 def _member(
@@ -285,10 +288,10 @@ def _result(
         and (command.subscribed_topic_names is not None or command.subscribed_topic_regex is not None)
         and command.owned is not None
     )
-    shows = command.member_epoch == JOIN_EPOCH or lists_all or before.assigned != after.assigned
+    sends_assignment = command.member_epoch == JOIN_EPOCH or lists_all or before.assigned != after.assigned
     return ConsumerGroupHeartbeatResult(
         member_id=after.member_id,
         member_epoch=after.member_epoch,
         heartbeat_interval_ms=shard.group_config(command.group_id).consumer_heartbeat_interval_ms,
-        assignment=listed(after.assigned) if shows else None,
+        assignment=listed(after.assigned) if sends_assignment else None,
     )

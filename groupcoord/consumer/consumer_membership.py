@@ -41,8 +41,8 @@ def member_sync_key(group: ConsumerGroup, member_id: str) -> TimerKey:
     return TimerKey("member-sync", group.group_id, member_id)
 
 
-def timers_of(group: ConsumerGroup, member_id: str) -> list[CancelTimer]:
-    """Return the cancellation of all timers of a former member."""
+def cancel_timers(group: ConsumerGroup, member_id: str) -> list[CancelTimer]:
+    """Return the effects that cancel all timers of a member."""
     purposes = ("session", "rebalance", "member-join", "member-sync")
     return [CancelTimer(TimerKey(purpose, group.group_id, member_id)) for purpose in purposes]
 
@@ -85,7 +85,7 @@ def epoch_record(group_id: str, epoch: int, metadata_hash: int) -> ConsumerGroup
     return ConsumerGroupMetadataRecord(group_id, value)
 
 
-def checked_member(
+def checked_member_record(
     shard: GroupShard, group_id: str, member: ConsumerMember
 ) -> ConsumerGroupMemberMetadataRecord:
     """Return the record of a member's subscription; INVALID_REQUEST if no batch can hold it."""
@@ -134,8 +134,8 @@ def fence_members(
     reason: str = "",
 ) -> list[Effect]:
     """Remove these members: the others share their partitions, or become a classic group again."""
-    why = [timeline_event(group, cause, now_ms, member, reason) for member in members]
-    downgraded = downgrade(shard, group, [each.event for each in why], now_ms)
+    timeline_events = [timeline_event(group, cause, now_ms, member, reason) for member in members]
+    downgraded = downgrade(shard, group, [each.event for each in timeline_events], now_ms)
     if downgraded is not None:
         return downgraded
     records: list[ConsumerGroupRecord] = []
@@ -143,7 +143,7 @@ def fence_members(
     lost: dict[str, int] = {}
     for member in members:
         records += member_tombstones(group.group_id, member.member_id)
-        effects += timers_of(group, member.member_id)
+        effects += cancel_timers(group, member.member_id)
         if member.topic_regex:
             lost[member.topic_regex] = lost.get(member.topic_regex, 0) + 1
     dropped = sorted(regex for regex, count in lost.items() if group.regex_member_count(regex) == count)
@@ -157,7 +157,7 @@ def fence_members(
         # Members that stay learn of a new target, but do not have one made unless they join again.
         interval_ms = shard.group_config(group.group_id).consumer_assignment_interval_ms
         effects.append(assign_timer(group, interval_ms))
-    effects += why
+    effects += timeline_events
     new_epoch = epoch_record(group.group_id, epoch, group_hash(names, shard.topics))
     if sum(map(record_size_bytes, records)) > shard.config.max_batch_bytes // 2:
         # So many leave that it takes several batches. The new epoch comes first: a coordinator that loads the

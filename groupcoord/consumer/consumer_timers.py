@@ -55,7 +55,7 @@ def _expire_classic(
     return fence_members(shard, group, [member], now_ms, cause)
 
 
-def timers_of_loaded(shard: GroupShard, group: ConsumerGroup) -> list[Effect]:
+def start_consumer_group(shard: GroupShard, group: ConsumerGroup) -> list[Effect]:
     """Start the timers of a loaded group: sessions, revocations, and a target that is due."""
     effects: list[Effect] = []
     for member in group.members.values():

@@ -46,7 +46,7 @@ def downgrade(
     sessions = [CancelTimer(TimerKey("session", group.group_id, one)) for one in sorted(gone)]
     last = leaving[-1]
     events = [*leaving, Event(Cause.DOWNGRADED, now_ms, last.member_id, last.client_id)]
-    return [*_become(group, classic, records, events, must_rebalance=True), *sessions]
+    return [*_convert(group, classic, records, events, must_rebalance=True), *sessions]
 
 
 def may_downgrade_for(shard: GroupShard, group: ConsumerGroup, replaced: ConsumerMember) -> bool:
@@ -81,10 +81,10 @@ def downgrade_for(
             f"fit into a batch of {OFFSETS_TOPIC}, which can have at most "
             f"{shard.config.max_batch_bytes} bytes.",
         )
-    who = (joining.member_id, joining.client_id)
-    events = [Event(cause, now_ms, *who) for cause in (Cause.STATIC_REPLACED, Cause.DOWNGRADED)]
+    member_fields = (joining.member_id, joining.client_id)
+    events = [Event(cause, now_ms, *member_fields) for cause in (Cause.STATIC_REPLACED, Cause.DOWNGRADED)]
     is_settled = epoch == group.assignment_epoch and all(one.is_reconciled_to(epoch) for one in members)
-    return _become(group, classic, records, events, must_rebalance=not is_settled)
+    return _convert(group, classic, records, events, must_rebalance=not is_settled)
 
 
 def finish_downgrade(shard: GroupShard, command: FinishDowngrade, now_ms: int) -> list[Effect]:
@@ -164,7 +164,7 @@ def _record_of(classic: ClassicGroup, now_ms: int) -> GroupMetadataRecord:
     return to_record(classic, {one.member_id: one.assignment for one in classic.members.values()}, now_ms)
 
 
-def _become(
+def _convert(
     group: ConsumerGroup,
     classic: ClassicGroup,
     records: Sequence[GroupRecord],

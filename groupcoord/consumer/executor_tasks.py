@@ -25,7 +25,7 @@ MAX_REGEX_CPU_S: Final = 1.0
 # CPU time of all expressions that a group has matched at once. The rest is matched the next time, and then
 # comes first.
 MAX_GROUP_CPU_S: Final = 5.0
-NAMES_BETWEEN_LOOKS: Final = 8  # at the clock; a hostile expression takes 3 ms a name
+NAMES_BETWEEN_CLOCK_READS: Final = 8  # a hostile expression takes 3 ms a name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,10 +85,10 @@ def steps(task: ExecutorTask, cpu_s: Callable[[], float]) -> Generator[None, Non
 
 def run_task(task: ExecutorTask, cpu_s: Callable[[], float] = lambda: 0.0) -> ExecutorResult:
     """Do the task without a pause."""
-    doing = steps(task, cpu_s)
+    execution = steps(task, cpu_s)
     while True:
         try:
-            next(doing)
+            next(execution)
         except StopIteration as end:
             result: ExecutorResult = end.value
             return result
@@ -103,8 +103,8 @@ def _resolve(task: ResolveRegexes, cpu_s: Callable[[], float]) -> Generator[None
         if spent_s > MAX_GROUP_CPU_S:
             break
         known, changed = task.known.get(regex), task.changed_since.get(regex, frozenset())
-        look_at = names if known is None else [name for name in changed if name in names]
-        matching, took_s = yield from _matching(regex, look_at, cpu_s)
+        candidates = names if known is None else [name for name in changed if name in names]
+        matching, took_s = yield from _matching(regex, candidates, cpu_s)
         spent_s += took_s
         if matching is not None and task.may_describe is not None:
             matching = yield from _visible(matching, task.may_describe, cpu_s)
@@ -136,7 +136,7 @@ def _visible(
     for count, name in enumerate(names, 1):
         if may_describe(name):
             visible.append(name)
-        if count % NAMES_BETWEEN_LOOKS == 0 and cpu_s() - began_s >= SLICE_CPU_S:
+        if count % NAMES_BETWEEN_CLOCK_READS == 0 and cpu_s() - began_s >= SLICE_CPU_S:
             yield
             began_s = cpu_s()
     return visible
@@ -155,7 +155,7 @@ def _matching(
         # much memory.
         pattern = TopicRegex.compile(regex)
         while (slice_s := cpu_s() - began_s) < SLICE_CPU_S:
-            some = list(islice(left, NAMES_BETWEEN_LOOKS))
+            some = list(islice(left, NAMES_BETWEEN_CLOCK_READS))
             if not some:
                 return matching, spent_s + slice_s
             matching += filter(pattern.matches, some)

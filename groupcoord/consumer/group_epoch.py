@@ -31,7 +31,10 @@ def bump_group_epoch(
     *,
     bumps: bool,
 ) -> int:
-    """Return the group epoch after the change; it is also raised if the topics have changed."""
+    """Return the group epoch after the change: one more if it `bumps` the epoch, or if the topics changed.
+
+    The records of that are added to `records`. `dropped` are expressions that have no subscribers any more.
+    """
     leaving = group.static_member(after.instance_id) or group.members.get(before.member_id)
     names = group.topics_after([leaving] if leaving else [], [after], dict.fromkeys(dropped))
     metadata_hash = group_hash(names, shard.topics)
@@ -68,7 +71,7 @@ def reason_of_epoch(
 
 
 class TargetOfMember(NamedTuple):
-    """The target of a member for an epoch, and the timer for a target that was put off."""
+    """The target of a member for an epoch, and the effects on the timer for a deferred target."""
 
     epoch: int
     assignment: Assignment
@@ -84,7 +87,11 @@ def update_target_assignment(
     records: list[GroupRecord],
     now_ms: int,
 ) -> TargetOfMember:
-    """Make a target if the group epoch is newer than the last one, at most once an assignment interval."""
+    """Return the target of the member, after making a new one if the group epoch is newer than the last.
+
+    A new one is made at most once an assignment interval. If it must wait for that or is large, a timer makes
+    it, and the member keeps its present target. Records of a new one are added to `records`.
+    """
     kept = group.target_of(after.member_id, after.instance_id)
     if epoch <= group.assignment_epoch:
         return TargetOfMember(group.assignment_epoch, kept, [])

@@ -10,7 +10,7 @@ then loops without a pause on two cores (D14).
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from ottla.groupcoord.classic.heartbeat import HELD_SHARE_OF_SESSION
+from ottla.groupcoord.classic.heartbeat import HOLDS_PER_SESSION
 from ottla.groupcoord.classic.heartbeat_interval import HELD_SHARE
 from ottla.groupcoord.consumer.consumer_commands import ConsumerGroupHeartbeat
 from ottla.groupcoord.consumer.consumer_group import ConsumerGroup
@@ -22,7 +22,7 @@ from ottla.groupcoord.effects import Append, Effect, Reply
 from ottla.groupcoord.heartbeat_phase import HeartbeatPhase
 from ottla.groupcoord.record_codec import AppendedRecord
 from ottla.groupcoord.shard import GroupShard
-from ottla.groupcoord.wake_heartbeats import has_nothing_to_learn
+from ottla.groupcoord.wake_heartbeats import is_up_to_date
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,9 +34,9 @@ class HoldTiming:
     held_share: float  # the rest is for the network
 
 
-# Java's consumer takes no harm from an answer that is a little late,
+# For Java's consumer, which takes no harm from an answer that is a little late.
 TOLERANT = HoldTiming(interval_ms=1_000, short_interval_ms=250, held_share=HELD_SHARE)
-# others may take the coordinator for dead.
+# For other clients, which may take the coordinator for dead then.
 OTHERS = HoldTiming(interval_ms=2_000, short_interval_ms=1_000, held_share=0.5)
 
 
@@ -52,9 +52,9 @@ def hold_heartbeat(shard: GroupShard, command: ConsumerGroupHeartbeat, effects: 
     group = shard.consumer_group(command.group_id)
     member = None if group is None else group.members.get(result.member_id)
     records = [record for effect in effects if isinstance(effect, Append) for record in effect.records]
-    is_told = records or result.assignment is not None or result.member_epoch != command.member_epoch
-    may_wait = not is_told and command.phase is not HeartbeatPhase.DUE
-    if may_wait and group is not None and member is not None and has_nothing_to_learn(group, member):
+    reports_change = records or result.assignment is not None or result.member_epoch != command.member_epoch
+    may_wait = not reports_change and command.phase is not HeartbeatPhase.DUE
+    if may_wait and group is not None and member is not None and is_up_to_date(group, member):
         wait_ms = _wait_ms(shard, group, command)
         if wait_ms:
             awaits_partitions = member.state is MemberState.UNRELEASED_PARTITIONS
@@ -62,16 +62,16 @@ def hold_heartbeat(shard: GroupShard, command: ConsumerGroupHeartbeat, effects: 
             return [*effects[:-1], *held]
     interval_ms = min(_interval_ms(command, member, records), result.heartbeat_interval_ms)
     if group is not None:
-        group.told_heartbeat_intervals_ms[result.member_id] = interval_ms
+        group.sent_heartbeat_intervals_ms[result.member_id] = interval_ms
     return [*effects[:-1], replace(reply, result=replace(result, heartbeat_interval_ms=interval_ms))]
 
 
 def _wait_ms(shard: GroupShard, group: ConsumerGroup, command: ConsumerGroupHeartbeat) -> int:
     """Return for how long it may be held; 0 if its interval is not known, since another node gave it."""
     config = shard.group_config(group.group_id)
-    told_ms = group.told_heartbeat_intervals_ms.get(command.member_id, 0)
-    wait_ms = int(told_ms * _timing(command).held_share)
-    return min(command.hold_ms, wait_ms, config.consumer_session_timeout_ms // HELD_SHARE_OF_SESSION)
+    sent_interval_ms = group.sent_heartbeat_intervals_ms.get(command.member_id, 0)
+    wait_ms = int(sent_interval_ms * _timing(command).held_share)
+    return min(command.hold_ms, wait_ms, config.consumer_session_timeout_ms // HOLDS_PER_SESSION)
 
 
 def _interval_ms(

@@ -36,7 +36,7 @@ WAITS_PER_CPU_TIME = 20
 MayDescribe: TypeAlias = Callable[[str], bool] | None
 
 
-class _Asker(NamedTuple):
+class _Requester(NamedTuple):
     """The member for whom expressions are matched: its host, and the topics that it may see."""
 
     client_host: str
@@ -86,12 +86,18 @@ def change_regex(
         elif new in group.regexes:
             status = RegexStatus.CHANGED_AND_RESOLVED
     wanted = (set(group.subscribed_regexes) - set(dropped)) | ({new} if new else set())
-    asker = _Asker(after.client_host, may_describe)
-    return RegexChange(status, dropped, _refresh(shard, group, wanted, now_ms, asker, is_new=is_new))
+    requester = _Requester(after.client_host, may_describe)
+    return RegexChange(status, dropped, _refresh(shard, group, wanted, now_ms, requester, is_new=is_new))
 
 
 def _refresh(
-    shard: GroupShard, group: ConsumerGroup, wanted: set[str], now_ms: int, asker: _Asker, *, is_new: bool
+    shard: GroupShard,
+    group: ConsumerGroup,
+    wanted: set[str],
+    now_ms: int,
+    requester: _Requester,
+    *,
+    is_new: bool,
 ) -> list[Effect]:
     """Have the expressions matched if one never was, if there are new topics, or if it was long ago."""
     if not wanted or group.group_id in shard.resolving:
@@ -124,11 +130,11 @@ def _refresh(
     if not is_due:
         return []
     shard.resolving.add(group.group_id)
-    return [RunTask(_task(shard, group, wanted, now_ms, asker))]
+    return [RunTask(_task(shard, group, wanted, now_ms, requester))]
 
 
 def _task(
-    shard: GroupShard, group: ConsumerGroup, wanted: set[str], now_ms: int, asker: _Asker
+    shard: GroupShard, group: ConsumerGroup, wanted: set[str], now_ms: int, requester: _Requester
 ) -> ResolveRegexes:
     """Return a task that matches these expressions: first those that never were, then the oldest.
 
@@ -137,12 +143,14 @@ def _task(
     depended on the rights of that time.
     """
     changed_since: dict[str, frozenset[str]] = {}
-    known = wanted if asker.may_describe is None else ()
+    known = wanted if requester.may_describe is None else ()
     for version in {group.regexes[regex].version for regex in known if regex in group.regexes}:
         changed = shard.recent_topics.since(version)
         if changed is not None:
-            alike = (one for one in wanted if one in group.regexes and group.regexes[one].version == version)
-            changed_since.update(dict.fromkeys(alike, changed))
+            same_version = (
+                one for one in wanted if one in group.regexes and group.regexes[one].version == version
+            )
+            changed_since.update(dict.fromkeys(same_version, changed))
 
     def age(regex: str) -> tuple[int, str]:
         known = group.regexes.get(regex)
@@ -150,13 +158,13 @@ def _task(
 
     return ResolveRegexes(
         group_id=group.group_id,
-        client_host=asker.client_host,
+        client_host=requester.client_host,
         regexes=tuple(sorted(wanted, key=age)),
         topics=shard.topics,
         began_ms=now_ms,
         known={regex: group.regexes[regex].topics for regex in changed_since},
         changed_since=changed_since,
-        may_describe=asker.may_describe,
+        may_describe=requester.may_describe,
     )
 
 
@@ -199,10 +207,10 @@ def regexes_resolved(shard: GroupShard, command: RegexesResolved, now_ms: int) -
     effects: list[Effect] = []
     if changed or metadata_hash != group.metadata_hash:
         records.append(epoch_record(group.group_id, group.group_epoch + 1, metadata_hash))
-        cause, what = Cause.REGEX_CHANGED, sorted(changed)
+        cause, changes = Cause.REGEX_CHANGED, sorted(changed)
         if not changed:
-            cause, what = Cause.TOPICS_CHANGED, sorted(group.changed_topics)
-        effects.append(timeline_event(group, cause, now_ms, reason=", ".join(what)))
+            cause, changes = Cause.TOPICS_CHANGED, sorted(group.changed_topics)
+        effects.append(timeline_event(group, cause, now_ms, reason=", ".join(changes)))
     try:
         return [*checked_append(shard, records), *effects]
     except KafkaError:

@@ -41,16 +41,16 @@ from ottla.logstore.words.errors import ErrorCode, KafkaError
 _REBALANCING = ErrorCode.REBALANCE_IN_PROGRESS
 
 
-class Upgrade(NamedTuple):
-    """The consumer group after these records are replayed; the classic one is unchanged."""
+class GroupForHeartbeat(NamedTuple):
+    """The consumer group of a heartbeat as it is after these records; a classic group is unchanged."""
 
     group: ConsumerGroup
     records: list[GroupRecord]
     effects: list[Effect]  # to follow the records
-    must_rebalance: bool  # it was rebalancing, whatever the new member changes
+    must_rebalance: bool  # whatever the new member changes
 
 
-def upgrade(shard: GroupShard, classic: ClassicGroup) -> Upgrade:
+def upgrade(shard: GroupShard, classic: ClassicGroup) -> GroupForHeartbeat:
     """Return the consumer group that a classic one becomes.
 
     GROUP_ID_NOT_FOUND, with Kafka's words, if it cannot become one.
@@ -61,7 +61,7 @@ def upgrade(shard: GroupShard, classic: ClassicGroup) -> Upgrade:
     records: list[GroupRecord] = [GroupMetadataRecord(group_id, None)]
     group = ConsumerGroup(group_id, {})
     if classic.state is GroupState.EMPTY:
-        return Upgrade(group, records, effects, must_rebalance=False)
+        return GroupForHeartbeat(group, records, effects, must_rebalance=False)
     _check(shard, classic)
     members = _to_members(classic, shard.topics)
     made = _records_of(shard, classic, members)
@@ -77,7 +77,7 @@ def upgrade(shard: GroupShard, classic: ClassicGroup) -> Upgrade:
         part = group.members[member.member_id].classic
         effects.append(start_consumer_session(shard, group, member.member_id, part))
     is_settled = classic.state is GroupState.STABLE and _gives_all(group, shard.topics)
-    return Upgrade(group, [*records, *made], effects, must_rebalance=not is_settled)
+    return GroupForHeartbeat(group, [*records, *made], effects, must_rebalance=not is_settled)
 
 
 def finish_upgrade(shard: GroupShard, command: FinishUpgrade) -> list[Effect]:
@@ -97,10 +97,10 @@ def _check(shard: GroupShard, classic: ClassicGroup) -> None:
         raise _refusal(classic, "the group size exceeds the consumer group maximum size")
 
 
-def _refusal(classic: ClassicGroup, why: str) -> KafkaError:
+def _refusal(classic: ClassicGroup, reason: str) -> KafkaError:
     return KafkaError(
         ErrorCode.GROUP_ID_NOT_FOUND,
-        f"Cannot upgrade classic group {classic.group_id} to consumer group because {why}.",
+        f"Cannot upgrade classic group {classic.group_id} to consumer group because {reason}.",
     )
 
 

@@ -26,7 +26,7 @@ def check_committer(group: ConsumerGroup, command: OffsetCommit | TxnOffsetCommi
     producers name no member in a transaction, and are believed.
     """
     received = command.generation_id
-    if (received < 0 and group.is_empty) or _says_nothing(command):
+    if (received < 0 and group.is_empty) or _names_no_member(command):
         return None
     member = group.member(command.member_id)
     if (
@@ -70,7 +70,7 @@ def check_fetcher(group: ConsumerGroup, command: OffsetFetch) -> None:
         _refuse(member, command)
 
 
-def _says_nothing(command: OffsetCommit | TxnOffsetCommit) -> bool:
+def _names_no_member(command: OffsetCommit | TxnOffsetCommit) -> bool:
     return (
         isinstance(command, TxnOffsetCommit)
         and command.generation_id == -1

@@ -8,10 +8,10 @@ The rules are Kafka's (KIP-211, `offsets.retention.minutes`):
     without a protocol type (never any members)   the retention after its commit
     stable, with readable consumer subscriptions  the retention after its commit, if no member reads the topic
     any other classic group                       never
-    a consumer group                              the retention after its commit, if no member reads the topic
+    a consumer or share group                     the retention after its commit, if no member reads the topic
 
-An empty group without offsets is removed at the next look. A group may have a retention of its own in place
-of the broker's, or keep its offsets for ever (`ottla.offsets.retention.ms`).
+An empty group without offsets is removed at the next look, except a share group. A group may have a retention
+of its own in place of the broker's, or keep its offsets for ever (`ottla.offsets.retention.ms`).
 """
 
 from collections.abc import Mapping
@@ -70,7 +70,7 @@ def _expire_group(shard: GroupShard, group: Group, now_ms: int, records: list[Gr
                 records.append(OffsetRecord(group_id, topic, partition, None))
             else:
                 all_expired = False
-    if all_expired and group.is_deserted:
+    if all_expired and group.can_expire:
         records += group.tombstones()
     return seen
 

@@ -26,7 +26,9 @@ def fetch_offsets(shard: GroupShard, command: OffsetFetch) -> list[Effect]:
     # A share group has none; offsets left by an older group of its name do not belong to it.
     known = {} if shard.share_group(command.group_id) else shard.offsets.topics_of(command.group_id)
     unstable = shard.pending.keys_of(command.group_id) if command.require_stable else ()
-    asked: Iterable[tuple[str, Iterable[int]]] = known.items() if command.topics is None else command.topics
+    requested: Iterable[tuple[str, Iterable[int]]] = (
+        known.items() if command.topics is None else command.topics
+    )
     topics = [
         (
             topic,
@@ -37,7 +39,7 @@ def fetch_offsets(shard: GroupShard, command: OffsetFetch) -> list[Effect]:
                 for partition in partitions
             ],
         )
-        for topic, partitions in asked
+        for topic, partitions in requested
     ]
     return [Reply(command.token, OffsetFetchResult(topics=topics), shows_state=True)]
 

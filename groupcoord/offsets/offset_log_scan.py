@@ -57,7 +57,7 @@ class OffsetLogScan:
         self._pauses = Pauses(pause)
         self._unreadable = Unreadable()
         self._offsets: Offsets = {}
-        self._places: dict[bytes, _GroupTopic] = {}  # by the key without its partition
+        self._group_topics: dict[bytes, _GroupTopic] = {}  # by the key without its partition
         self._topics: dict[str, str] = {}  # one string for each name, however many groups read the topic
         self._pending = PendingOffsets()
         self._others: dict[bytes, bytes | None] = {}
@@ -92,18 +92,18 @@ class OffsetLogScan:
     # ---- records -------------------------------------------------------------------------------------------
 
     def _add_records(self, content: bytes, batch: LogBatch) -> None:
-        places, pending = self._places, self._pending
-        is_careful = bool(pending)
+        group_topics, pending = self._group_topics, self._pending
+        has_pending = bool(pending)
         producer = batch.producer_id if batch.attributes & TRANSACTIONAL_BIT else None
         for key, value in iterate_keys(content, batch, self._pauses.pause):
-            place = places.get(key[:-4])  # only keys of offsets begin like one that was there
-            if place is None or value is None or producer is not None:
+            group_topic = group_topics.get(key[:-4])  # only keys of offsets begin like one that was there
+            if group_topic is None or value is None or producer is not None:
                 self._add(key, value, producer)
                 continue
             (partition,) = _INT32.unpack_from(key, len(key) - 4)
-            place.partitions[partition] = value
-            if is_careful:
-                pending.beat(OffsetKey(place.group_id, place.topic, partition))
+            group_topic.partitions[partition] = value
+            if has_pending:
+                pending.supersede(OffsetKey(group_topic.group_id, group_topic.topic, partition))
 
     def _add(self, key: bytes, value: bytes | None, producer: int | None) -> None:
         """Add a record of any kind."""
@@ -112,32 +112,34 @@ class OffsetLogScan:
             self._unreadable.add(f"a key of {len(key)} bytes has no known type")
         elif kind <= OFFSET_KEY:
             prefix = key[:-4]
-            place = self._places.get(prefix)
-            if place is None:
+            group_topic = self._group_topics.get(prefix)
+            if group_topic is None:
                 names = _names_of(prefix)
                 if names is None:
                     self._unreadable.add(f"a key of {len(key)} bytes does not name an offset")
                     return
                 topic = self._topics.setdefault(names[1], names[1])
-                place = _GroupTopic(self._partitions(names[0], topic), names[0], topic)
-                self._places[prefix] = place
-            self._put(place, _INT32.unpack_from(key, len(key) - 4)[0], value, producer)
+                group_topic = _GroupTopic(self._partitions(names[0], topic), names[0], topic)
+                self._group_topics[prefix] = group_topic
+            self._put(group_topic, _INT32.unpack_from(key, len(key) - 4)[0], value, producer)
         else:
             self._others.pop(key, None)  # so that it moves to the end, into the order of the log
             self._others[key] = value
 
-    def _put(self, place: _GroupTopic, partition: int, value: bytes | None, producer: int | None) -> None:
-        key = OffsetKey(place.group_id, place.topic, partition)
+    def _put(
+        self, group_topic: _GroupTopic, partition: int, value: bytes | None, producer: int | None
+    ) -> None:
+        key = OffsetKey(group_topic.group_id, group_topic.topic, partition)
         if value is None:
-            place.partitions.pop(partition, None)
+            group_topic.partitions.pop(partition, None)
             self._pending.remove(key)
         elif producer is None:
-            place.partitions[partition] = value
-            self._pending.beat(key)
+            group_topic.partitions[partition] = value
+            self._pending.supersede(key)
         elif is_offset_value(value):
             self._pending.put(producer, key, value)
         else:
-            self._unreadable.add(f"an offset of {place.topic}-{partition} cannot be read")
+            self._unreadable.add(f"an offset of {group_topic.topic}-{partition} cannot be read")
 
     def _partitions(self, group_id: str, topic: str) -> dict[int, bytes]:
         return self._offsets.setdefault(group_id, {}).setdefault(topic, {})
@@ -149,20 +151,22 @@ class OffsetLogScan:
         offsets: Offsets = {}
         for group_id, topics in self._offsets.items():
             left = {
-                topic: partitions for topic, partitions in topics.items() if self._judge(topic, partitions)
+                topic: partitions
+                for topic, partitions in topics.items()
+                if self._drop_unreadable(topic, partitions)
             }
             if left:
                 offsets[group_id] = left
         others = list(self._others.items())
         return ScannedLog(OffsetStore(offsets), self._pending, others, self._unreadable)
 
-    def _judge(self, topic: str, partitions: dict[int, bytes]) -> bool:
+    def _drop_unreadable(self, topic: str, partitions: dict[int, bytes]) -> bool:
         """Remove values that cannot be read; return True if any are left."""
         unreadable = [each for each, value in partitions.items() if not is_offset_value(value)]
         for partition in unreadable:
             del partitions[partition]
             self._unreadable.add(f"an offset of {topic}-{partition} cannot be read")
-        self._pauses.worked(len(partitions))
+        self._pauses.count(len(partitions))
         return bool(partitions)
 
 

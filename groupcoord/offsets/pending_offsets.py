@@ -56,9 +56,9 @@ class PendingOffsets:
         entries[key] = (self._order, value)
         self._producers.setdefault(key.group_id, {}).setdefault(key, set()).add(producer_id)
 
-    def beat(self, key: OffsetKey) -> None:
+    def supersede(self, key: OffsetKey) -> None:
         """Supersede the pending values of an offset, for which a plain commit came."""
-        self._beat(key, self._order)
+        self._supersede(key, self._order)
 
     def remove(self, key: OffsetKey) -> None:
         """Remove an offset, by a tombstone, with its pending values."""
@@ -76,11 +76,11 @@ class PendingOffsets:
             self._unlink(key, producer_id)
             self.size_bytes -= _size_bytes(value)
             if committed and value is not None:
-                self._beat(key, order)
+                self._supersede(key, order)
                 counted.append((key, value))
         return counted
 
-    def _beat(self, key: OffsetKey, order: int) -> None:
+    def _supersede(self, key: OffsetKey, order: int) -> None:
         """Drop the pending values of this key that are not newer than `order`: they will never count."""
         for producer_id in self._producers.get(key.group_id, {}).get(key, ()):
             entries = self._by_producer[producer_id]

@@ -40,8 +40,8 @@ def decide_share_command(shard: GroupShard, command: ShareCommand, now_ms: int) 
         case DeleteShareGroupOffsets():
             return delete_share_group_offsets(shard, command)
         case ShareStateInitialized():
-            if command.asked_by is not None:
-                return share_offsets_altered(shard, command, command.asked_by)
+            if command.waiting_request is not None:
+                return share_offsets_altered(shard, command, command.waiting_request)
             return states_initialized(shard, command)
         case ShareStateDeleted():
             return share_state_deleted(shard, command)

@@ -35,24 +35,27 @@ def delete_groups_of_any_kind(shard: GroupShard, command: DeleteGroups) -> list[
         return delete_groups(shard, command)
     effects = checked_append(shard, records)
     shard.awaiting_persister.add(command.token)
-    return [*effects, DeleteShareState(job=shard.next_share_job(), requests=requests, asked_by=command)]
+    return [
+        *effects,
+        DeleteShareState(job=shard.next_share_job(), requests=requests, waiting_request=command),
+    ]
 
 
 def share_state_deleted(shard: GroupShard, command: ShareStateDeleted) -> list[Effect]:
     """Apply the persister's answer, and go on with its request. Groups with state left are not deleted."""
-    match command.asked_by:
+    match command.waiting_request:
         case None:
             return []
-        case DeleteShareGroupOffsets() as asked_by:
-            return share_offsets_deleted(shard, asked_by, command.results)
-        case DeleteGroups() as asked_by:
-            shard.awaiting_persister.discard(asked_by.token)
+        case DeleteShareGroupOffsets() as waiting_request:
+            return share_offsets_deleted(shard, waiting_request, command.results)
+        case DeleteGroups() as waiting_request:
+            shard.awaiting_persister.discard(waiting_request.token)
             failed = {
                 result.key.group: result.error
                 for result in command.results
                 if result.error is not ErrorCode.NONE
             }
-            return delete_groups(shard, asked_by, failed)
+            return delete_groups(shard, waiting_request, failed)
 
 
 def _partitions_with_state(shard: GroupShard, group: ShareGroup) -> dict[bytes, tuple[str, frozenset[int]]]:

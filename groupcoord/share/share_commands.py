@@ -81,25 +81,25 @@ class ForgetShareTopics:
 class ShareStateInitialized:
     """The persister's answer: the state of some share-partitions of a group began, or could not.
 
-    `asked_by` is the request that waits for it, None for a heartbeat, which did not wait.
+    `waiting_request` is the request that waits for it, None for a heartbeat, which did not wait.
     """
 
     group_id: str
     job: int
     results: Sequence[StateResult]
-    asked_by: AlterShareGroupOffsets | None = None
+    waiting_request: AlterShareGroupOffsets | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShareStateDeleted:
     """The persister's answer: the state of some share-partitions was deleted, or could not be.
 
-    `asked_by` is the request that waits for it, if any.
+    `waiting_request` is the request that waits for it, if any.
     """
 
     job: int
     results: Sequence[StateResult]
-    asked_by: DeleteShareGroupOffsets | DeleteGroups | None
+    waiting_request: DeleteShareGroupOffsets | DeleteGroups | None
 
 
 ShareCommand: TypeAlias = (

@@ -24,12 +24,12 @@ class InitializeShareState:
     group_id: str
     job: int
     requests: Sequence[InitializeState]
-    asked_by: AlterShareGroupOffsets | None = None
+    waiting_request: AlterShareGroupOffsets | None = None
 
     def done(self, results: Sequence[StateResult]) -> ShareStateInitialized:
         """Return the command that brings the results back."""
         return ShareStateInitialized(
-            group_id=self.group_id, job=self.job, results=results, asked_by=self.asked_by
+            group_id=self.group_id, job=self.job, results=results, waiting_request=self.waiting_request
         )
 
 
@@ -39,11 +39,11 @@ class DeleteShareState:
 
     job: int
     requests: Sequence[DeleteState]
-    asked_by: DeleteShareGroupOffsets | DeleteGroups | None = None
+    waiting_request: DeleteShareGroupOffsets | DeleteGroups | None = None
 
     def done(self, results: Sequence[StateResult]) -> ShareStateDeleted:
         """Return the command that brings the results back."""
-        return ShareStateDeleted(job=self.job, results=results, asked_by=self.asked_by)
+        return ShareStateDeleted(job=self.job, results=results, waiting_request=self.waiting_request)
 
 
-AskPersister: TypeAlias = InitializeShareState | DeleteShareState
+PersisterRequest: TypeAlias = InitializeShareState | DeleteShareState

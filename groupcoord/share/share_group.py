@@ -96,7 +96,7 @@ class ShareGroup:
         return not self.members
 
     @property
-    def is_deserted(self) -> bool:
+    def can_expire(self) -> bool:
         """False: a share group stays until it is deleted, as in Kafka."""
         return False
 
@@ -118,7 +118,7 @@ class ShareGroup:
         for member, difference in ((before, -1), (after, 1)):
             for name in member.topic_names if member is not None else ():
                 change[name] = change.get(name, 0) + difference
-        return self.topics.after(change)
+        return self.topics.names_after(change)
 
     def member(self, member_id: str) -> ShareMember:
         """Return the member; UNKNOWN_MEMBER_ID if there is none."""

@@ -26,11 +26,11 @@ def describe_share_groups(shard: GroupShard, command: DescribeShareGroups) -> li
 
 def _describe(shard: GroupShard, group_id: str, group: Group | None) -> ShareGroupDescription:
     if not isinstance(group, ShareGroup):
-        what = "not found." if group is None else "is not a share group."
+        problem = "not found." if group is None else "is not a share group."
         return ShareGroupDescription(
             group_id=group_id,
             error=ErrorCode.GROUP_ID_NOT_FOUND,
-            detail=f"Group {group_id} {what}",
+            detail=f"Group {group_id} {problem}",
             state=GroupState.DEAD.value,
         )
     return ShareGroupDescription(

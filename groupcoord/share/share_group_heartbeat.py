@@ -30,8 +30,8 @@ from ottla.groupcoord.share.share_target import (
     apply_share_target,
     compute_share_target,
     is_large_share_target,
-    of_subscribed,
     share_target_task,
+    subscribed_part,
 )
 from ottla.groupcoord.share.validate_share_heartbeat import validate_share_heartbeat
 from ottla.logstore.words.errors import ErrorCode, KafkaError
@@ -43,8 +43,8 @@ def share_group_heartbeat(shard: GroupShard, command: ShareGroupHeartbeat, now_m
     validate_share_heartbeat(command)
     if command.member_epoch == LEAVE_EPOCH:
         return _leave(shard, command)
-    group = _group(shard, command)
-    if _says_nothing_new(group, command):
+    group = _find_or_create_group(shard, command)
+    if _is_unchanged_heartbeat(group, command):
         return [start_share_session(shard, group, command.member_id), _reply(shard, group, command)]
     before = _member(shard, group, command)
     after = _updated(before, command)
@@ -80,16 +80,16 @@ def share_group_heartbeat(shard: GroupShard, command: ShareGroupHeartbeat, now_m
     group.is_quiet = not records and epoch == group.assignment_epoch and not _is_initializing(group)
     if wanted:
         effects.append(initialize_effect(shard, group.group_id, epoch, wanted))
-    shows = (
+    sends_assignment = (
         command.member_epoch == JOIN_EPOCH
         or command.subscribed_topic_names is not None
         or moved.assigned != before.assigned
     )
-    assignment = listed(moved.assigned) if shows else None
+    assignment = listed(moved.assigned) if sends_assignment else None
     return [*effects, _reply(shard, group, command, moved.member_epoch, assignment)]
 
 
-def _says_nothing_new(group: ShareGroup, command: ShareGroupHeartbeat) -> bool:
+def _is_unchanged_heartbeat(group: ShareGroup, command: ShareGroupHeartbeat) -> bool:
     """Return True if the heartbeat has nothing new, and nothing has to be looked at: most are like this."""
     member = group.members.get(command.member_id)
     return (
@@ -150,7 +150,7 @@ def _leave(shard: GroupShard, command: ShareGroupHeartbeat) -> list[Effect]:
 # ---- the group and the member ------------------------------------------------------------------------------
 
 
-def _group(shard: GroupShard, command: ShareGroupHeartbeat) -> ShareGroup:
+def _find_or_create_group(shard: GroupShard, command: ShareGroupHeartbeat) -> ShareGroup:
     """Return the group; a member that joins may make one, which exists when the records are replayed."""
     group_id = command.group_id
     group = shard.group(group_id)
@@ -268,7 +268,7 @@ def _reconciled(
     """Return the member at its target; one that is there changes only if its subscription may have."""
     if not is_changed and member.is_reconciled_to(target_epoch):
         return member
-    assigned = of_subscribed(target, member, shard.topics)
+    assigned = subscribed_part(target, member, shard.topics)
     if member.member_epoch == target_epoch:
         return replace(member, assigned=assigned) if is_changed else member
     return replace(

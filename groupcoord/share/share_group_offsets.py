@@ -74,17 +74,17 @@ def alter_share_group_offsets(shard: GroupShard, command: AlterShareGroupOffsets
     job = shard.next_share_job()
     return [
         *effects,
-        InitializeShareState(group_id=group.group_id, job=job, requests=requests, asked_by=command),
+        InitializeShareState(group_id=group.group_id, job=job, requests=requests, waiting_request=command),
     ]
 
 
 def share_offsets_altered(
-    shard: GroupShard, command: ShareStateInitialized, asked_by: AlterShareGroupOffsets
+    shard: GroupShard, command: ShareStateInitialized, waiting_request: AlterShareGroupOffsets
 ) -> list[Effect]:
     """Apply the answer of the share coordinators, and answer the request that waits for it."""
-    shard.awaiting_persister.discard(asked_by.token)
+    shard.awaiting_persister.discard(waiting_request.token)
     effects = states_initialized(shard, command)
-    return [*effects, Reply(asked_by.token, _altered(shard, asked_by, command.results))]
+    return [*effects, Reply(waiting_request.token, _altered(shard, waiting_request, command.results))]
 
 
 def _wanted(shard: GroupShard, command: AlterShareGroupOffsets) -> list[Wanted]:
@@ -161,7 +161,7 @@ def delete_share_group_offsets(shard: GroupShard, command: DeleteShareGroupOffse
     effects = checked_append(shard, [states_record(group.group_id, states)])
     shard.awaiting_persister.add(command.token)
     job = shard.next_share_job()
-    return [*effects, DeleteShareState(job=job, requests=list(requests.values()), asked_by=command)]
+    return [*effects, DeleteShareState(job=job, requests=list(requests.values()), waiting_request=command)]
 
 
 def share_offsets_deleted(

@@ -59,6 +59,6 @@ def expire_share_session(shard: GroupShard, command: ExpireShareSession) -> list
     return fence_share_member(shard, group, member)
 
 
-def sessions_of_loaded(shard: GroupShard, group: ShareGroup) -> list[Effect]:
+def start_share_group(shard: GroupShard, group: ShareGroup) -> list[Effect]:
     """Start the sessions of a loaded group: each member has its session timeout to send a heartbeat."""
     return [start_share_session(shard, group, member_id) for member_id in group.members]

@@ -77,7 +77,7 @@ def share_target_task(
     )
 
 
-def of_subscribed(target: Assignment, member: ShareMember, topics: TopicsView) -> Assignment:
+def subscribed_part(target: Assignment, member: ShareMember, topics: TopicsView) -> Assignment:
     """Return the part of a target in topics that the member subscribes to."""
     found = {topic_id: topics.by_id(topic_id) for topic_id in target}
     return {

@@ -92,7 +92,7 @@ def _merged(left: Sequence[StateBatch], right: Sequence[StateBatch]) -> list[Sta
             continue
         _add(merged, batch)
         rest = list(batches)
-        if (rest and _say_the_same(merged[-1], rest[0])) or any(starmap(_say_the_same, pairwise(rest))):
+        if (rest and _can_combine(merged[-1], rest[0])) or any(starmap(_can_combine, pairwise(rest))):
             for each in rest:
                 _add(merged, each)
         else:
@@ -100,7 +100,7 @@ def _merged(left: Sequence[StateBatch], right: Sequence[StateBatch]) -> list[Sta
     return merged
 
 
-def _say_the_same(before: StateBatch, after: StateBatch) -> bool:
+def _can_combine(before: StateBatch, after: StateBatch) -> bool:
     """Return True if two adjacent batches have the same count and state."""
     return before[3] == after[3] and before[2] == after[2] and before[1] + 1 == after[0]
 

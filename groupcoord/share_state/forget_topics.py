@@ -14,7 +14,10 @@ FORGET_KEY = TimerKey("forget")
 
 
 def forget_topics(shard: ShareStateShard, topic_ids: Iterable[bytes]) -> list[Effect]:
-    """Remove the states of these topics, and of those that earlier slices have left."""
+    """Remove a slice of the states of these topics and of those that earlier calls have left.
+
+    A timer brings the next slice.
+    """
     # A topic may have lost its last state in another way.
     wanted = [*shard.forgotten, *sorted(topic_ids)]
     shard.forgotten = {topic_id: None for topic_id in wanted if topic_id in shard.by_topic}

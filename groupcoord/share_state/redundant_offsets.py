@@ -17,7 +17,7 @@ class RedundantOffsets:
         self._snapshots: dict[SharePartitionKey, int] = {}
         self._start_offset: int | None = None
 
-    def snapshot_at(self, key: SharePartitionKey, offset: int, *, is_tombstone: bool) -> None:
+    def note_snapshot(self, key: SharePartitionKey, offset: int, *, is_tombstone: bool) -> None:
         """Note the offset of a snapshot or a tombstone."""
         snapshots = self._snapshots
         snapshots.pop(key, None)

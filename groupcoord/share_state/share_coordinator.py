@@ -13,13 +13,13 @@ the log.
 from ottla.groupcoord.share_state.cold_snapshots import COLD_KEY, snapshot_cold_partitions
 from ottla.groupcoord.share_state.forget_topics import forget_topics
 from ottla.groupcoord.share_state.share_state_commands import (
-    AskState,
-    AskSummary,
     Command,
     ForgetMore,
     ForgetTopics,
     PruneRecords,
     SnapshotColdPartitions,
+    StateCommand,
+    StateSummaryCommand,
 )
 from ottla.groupcoord.share_state.share_state_effects import Append, Effect, PruneLog, StartTimer, TimerKey
 from ottla.groupcoord.share_state.share_state_shard import ShareStateShard
@@ -67,7 +67,9 @@ class ShareCoordinator:
     def _decide(self, command: Command, now_ms: int) -> list[Effect]:
         shard = self.shard
         match command:
-            case AskState(token=token, request=request) | AskSummary(token=token, request=request):
+            case (
+                StateCommand(token=token, request=request) | StateSummaryCommand(token=token, request=request)
+            ):
                 return answer_request(shard, token, request, now_ms)
             case PruneRecords():
                 return _prune(shard)

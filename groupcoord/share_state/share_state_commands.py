@@ -11,7 +11,7 @@ from ottla.groupcoord.share_state.share_state_words import ReadStateSummary, Sta
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AskState:
+class StateCommand:
     """A request that may lead to records."""
 
     token: Token
@@ -19,7 +19,7 @@ class AskState:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AskSummary:
+class StateSummaryCommand:
     """A request that leads to no records, whatever the state is."""
 
     token: Token
@@ -50,15 +50,15 @@ class ForgetMore:
     """Timer: remove the states of deleted topics that earlier slices have left."""
 
 
-ClientCommand: TypeAlias = AskState | AskSummary
+ClientCommand: TypeAlias = StateCommand | StateSummaryCommand
 TimerCommand: TypeAlias = PruneRecords | SnapshotColdPartitions | ForgetMore
 # Commands that lead to no records; they are carried out even while the log takes none.
-ReadOnlyCommand: TypeAlias = AskSummary | PruneRecords
+ReadOnlyCommand: TypeAlias = StateSummaryCommand | PruneRecords
 Command: TypeAlias = ClientCommand | TimerCommand | ForgetTopics
 
 
 def command_of(token: Token, request: StateRequest) -> ClientCommand:
     """Return the command for a request."""
     if isinstance(request, ReadStateSummary):
-        return AskSummary(token=token, request=request)
-    return AskState(token=token, request=request)
+        return StateSummaryCommand(token=token, request=request)
+    return StateCommand(token=token, request=request)

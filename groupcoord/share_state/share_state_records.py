@@ -142,7 +142,7 @@ def _varint(number: int) -> bytes:
 def decode_record(key: Buffer, value: Buffer | None) -> ShareStateRecord | None:
     """Return a record of the log, or None for one of a kind that this version does not know.
 
-    KafkaError(CORRUPT_MESSAGE) for bytes that are neither.
+    KafkaError(CORRUPT_MESSAGE) for bytes that are no key, or no value of their key's kind.
     """
     known = decode_key(key)
     if known is None:
@@ -255,5 +255,5 @@ def _read_varint(value: Buffer, position: int) -> tuple[int, int]:
     raise _corrupt("a length has too many bytes")
 
 
-def _corrupt(what: str) -> KafkaError:
-    return KafkaError(ErrorCode.CORRUPT_MESSAGE, f"A record of {SHARE_STATE_TOPIC} cannot be read: {what}.")
+def _corrupt(detail: str) -> KafkaError:
+    return KafkaError(ErrorCode.CORRUPT_MESSAGE, f"A record of {SHARE_STATE_TOPIC} cannot be read: {detail}.")

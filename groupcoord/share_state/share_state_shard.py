@@ -34,7 +34,8 @@ UNKNOWN_INCARNATION = 0
 class KnownState:
     """A share-partition: its state, its highest epochs, and its updates.
 
-    `updates` counts those since the last snapshot that a request made.
+    `updates` counts the updates since a snapshot that came because there were enough of them. Other snapshots
+    do not set it back.
     """
 
     __slots__ = ("current", "leader_epoch", "state_epoch", "updates")
@@ -93,7 +94,7 @@ class ShareStateShard:
                     self._remove(key)
                 else:
                     self._put(key, state)
-                self.redundant.snapshot_at(key, offset, is_tombstone=state is None)
+                self.redundant.note_snapshot(key, offset, is_tombstone=state is None)
             case UpdateRecord(_, update):
                 known = self.states.get(key)
                 if known is None:

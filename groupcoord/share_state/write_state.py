@@ -139,22 +139,22 @@ def _changed(
         # again.
         complete = state.delivery_complete_count
         request = replace(request, start_offset=NOT_GIVEN, delivery_complete_count=complete)
-    letters = newer_note(state.dead_letters, request.dead_letters)
+    dead_letters = newer_note(state.dead_letters, request.dead_letters)
     is_update = known.updates < shard.config.share_coordinator_snapshot_update_records_per_snapshot
-    if is_update and _has_room(shard, key, len(state.batches), len(request.batches), len(letters)):
+    if is_update and _has_room(shard, key, len(state.batches), len(request.batches), len(dead_letters)):
         return _update(state, request, leader_epoch)
     start_offset = state.start_offset if request.start_offset == NOT_GIVEN else request.start_offset
     batches = combine_batches(state.batches, request.batches, start_offset)
     if len(batches) > len(state.batches):
         if len(batches) > MAX_BATCHES:
             raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "The state would have too many batches.")
-        _check_size(shard, key, len(batches), len(letters))
+        _check_size(shard, key, len(batches), len(dead_letters))
         shard.check_room(key, len(batches) - len(state.batches))
     if is_update:
         update = _update(state, request, leader_epoch)
-        _check_size(shard, key, len(update.update.batches), len(letters))
+        _check_size(shard, key, len(update.update.batches), len(dead_letters))
         return update
-    _check_size(shard, key, len(batches), len(letters))
+    _check_size(shard, key, len(batches), len(dead_letters))
     snapshot = ShareState(
         snapshot_epoch=state.next_snapshot_epoch,
         state_epoch=state.state_epoch,
@@ -164,7 +164,7 @@ def _changed(
         create_time_ms=now_ms,
         write_time_ms=now_ms,
         batches=batches,
-        dead_letters=letters,
+        dead_letters=dead_letters,
     )
     return SnapshotRecord(key, snapshot)
 
@@ -182,18 +182,18 @@ def _update(state: ShareState, request: WriteState, leader_epoch: int) -> Update
 
 
 def _has_room(
-    shard: ShareStateShard, key: SharePartitionKey, known: int, written: int, letters_bytes: int
+    shard: ShareStateShard, key: SharePartitionKey, known: int, written: int, note_bytes: int
 ) -> bool:
     """Return True if there is room however the batches are combined: each written one adds two at most."""
     most = known + 2 * written
     return (
         most <= MAX_BATCHES
-        and fits_in_log(shard.config, key, most, letters_bytes)
-        and shard.bytes.fits(BATCH_BYTES * 2 * written + letters_bytes, eighths=8)
+        and fits_in_log(shard.config, key, most, note_bytes)
+        and shard.bytes.fits(BATCH_BYTES * 2 * written + note_bytes, eighths=8)
     )
 
 
-def _check_size(shard: ShareStateShard, key: SharePartitionKey, batches: int, letters_bytes: int) -> None:
+def _check_size(shard: ShareStateShard, key: SharePartitionKey, batches: int, note_bytes: int) -> None:
     """Raise UNKNOWN_SERVER_ERROR for a record that the log would reject, as Kafka's append does."""
-    if not fits_in_log(shard.config, key, batches, letters_bytes):
+    if not fits_in_log(shard.config, key, batches, note_bytes):
         raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "The state has too many batches for one record.")

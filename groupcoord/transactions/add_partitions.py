@@ -3,12 +3,12 @@
 from ottla.groupcoord.transactions.transaction import Transaction, with_partitions
 from ottla.groupcoord.transactions.transaction_commands import AddPartitions, VerifyPartitions
 from ottla.groupcoord.transactions.transaction_effects import Append, Effect, Reply
-from ottla.groupcoord.transactions.transaction_lookup import check_pair, known
+from ottla.groupcoord.transactions.transaction_lookup import check_pair, existing_transaction
 from ottla.groupcoord.transactions.transaction_records import TransactionRecord, encode_key, value_size_bytes
 from ottla.groupcoord.transactions.transaction_results import AddPartitionsResult, VerifyPartitionsResult
 from ottla.groupcoord.transactions.transaction_shard import TransactionShard
 from ottla.groupcoord.transactions.transaction_state import PREPARED, TransactionState
-from ottla.groupcoord.transactions.waiting_requests import concurrent, wait_or_refuse
+from ottla.groupcoord.transactions.waiting_requests import refuse_concurrent, wait_or_refuse
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 
 # A record with fewer partitions fits without measuring: a topic's name has 249 characters at most.
@@ -20,7 +20,7 @@ def add_partitions(
     shard: TransactionShard, command: AddPartitions, now_ms: int, *, may_wait: bool
 ) -> list[Effect]:
     """Add partitions to the transaction, which begins with the first of them."""
-    t = known(shard, command.transactional_id)
+    t = existing_transaction(shard, command.transactional_id)
     if t.state in PREPARED:
         # Also for another producer: Kafka, too, answers this before it looks at the pair, which the end will
         # change.
@@ -43,10 +43,10 @@ def verify_partitions(shard: TransactionShard, command: VerifyPartitions) -> lis
 
     NONE for partitions that are in the transaction, TRANSACTION_ABORTABLE for others.
     """
-    t = known(shard, command.transactional_id)
+    t = existing_transaction(shard, command.transactional_id)
     check_pair(command.producer, t.pair)
     if t.state in PREPARED:
-        return [concurrent(command.token)]
+        return [refuse_concurrent(command.token)]
     errors = {
         each: ErrorCode.NONE if each in t.partitions else ErrorCode.TRANSACTION_ABORTABLE
         for each in command.partitions

@@ -43,7 +43,10 @@ def abort_timed_out(shard: TransactionShard, command: AbortTimedOut, now_ms: int
 
 
 def sweep_timeouts(shard: TransactionShard, now_ms: int) -> list[Effect]:
-    """Abort transactions that are open for longer than their timeout: a slice now, and the rest at once."""
+    """Abort a slice of the transactions that are open for longer than their timeout.
+
+    The timer brings the next slice at once, or after the last one the next sweep.
+    """
     timed_out = []
     for transactional_id in shard.ongoing:
         t = shard.transactions[transactional_id]

@@ -24,7 +24,7 @@ from ottla.groupcoord.transactions.transaction_records import TransactionRecord
 from ottla.groupcoord.transactions.transaction_results import InitProducerResult
 from ottla.groupcoord.transactions.transaction_shard import TransactionShard
 from ottla.groupcoord.transactions.transaction_state import PREPARED, TransactionState
-from ottla.groupcoord.transactions.waiting_requests import concurrent, wait_or_refuse
+from ottla.groupcoord.transactions.waiting_requests import refuse_concurrent, wait_or_refuse
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 
 
@@ -125,7 +125,7 @@ def _take_over(
         return [NeedProducerId(command)]
     effects = decide_end(shard, aborted, now_ms)
     if not aborted.partitions:
-        return [*effects, concurrent(command.token)]  # nothing to wait for
+        return [*effects, refuse_concurrent(command.token)]  # nothing to wait for
     return effects + wait_or_refuse(shard, command, may_wait=may_wait)
 
 

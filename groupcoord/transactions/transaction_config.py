@@ -11,7 +11,7 @@ NO_TIMEOUT_MS: Final = 2**31 - 1
 # From here on a producer id has no epochs left: the last one, 32767, is kept for fencing.
 EXHAUSTED_EPOCH: Final = 2**15 - 2
 LAST_EPOCH: Final = 2**15 - 1
-# The memory of a transactional id at rest, with a long name. A shard with more ids than the maximum rejects
+# The memory of a transactional id at rest, with a long name. A shard with the maximum number of ids rejects
 # new ones (COORDINATOR_NOT_AVAILABLE).
 ID_BYTES: Final = 1_000
 MAX_IDS_PER_SHARD: Final = 1_000_000

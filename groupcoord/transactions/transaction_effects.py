@@ -17,7 +17,7 @@ from ottla.logstore.words.topic_partition import TopicPartition
 __all__ = [
     "Append",
     "CancelTimer",
-    "CloseAsker",
+    "CloseWithoutResponse",
     "Effect",
     "MarkerJob",
     "NeedProducerId",
@@ -30,7 +30,7 @@ __all__ = [
 
 
 @dataclass(frozen=True, slots=True)
-class CloseAsker:
+class CloseWithoutResponse:
     """The end of a request's connection, without an answer."""
 
     token: Token
@@ -71,7 +71,7 @@ Effect: TypeAlias = (
     | Refuse
     | StartTimer[TimerCommand]
     | CancelTimer
-    | CloseAsker
+    | CloseWithoutResponse
     | NeedProducerId
     | SendMarkers
 )

@@ -10,7 +10,7 @@ def check_id(transactional_id: str) -> None:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "the transactional id is empty")
 
 
-def known(shard: TransactionShard, transactional_id: str) -> Transaction:
+def existing_transaction(shard: TransactionShard, transactional_id: str) -> Transaction:
     """Return the state of an id; INVALID_PRODUCER_ID_MAPPING if it does not exist."""
     check_id(transactional_id)
     t = shard.transactions.get(transactional_id)
@@ -19,23 +19,24 @@ def known(shard: TransactionShard, transactional_id: str) -> Transaction:
     return t
 
 
-def check_pair(theirs: ProducerPair, ours: ProducerPair) -> None:
+def check_pair(requested: ProducerPair, current: ProducerPair) -> None:
     """Raise INVALID_PRODUCER_ID_MAPPING for another producer, PRODUCER_FENCED for another epoch."""
-    if theirs.producer_id != ours.producer_id:
-        raise other_producer(theirs, ours)
-    if theirs.producer_epoch != ours.producer_epoch:
-        raise fenced_producer(theirs, ours)
+    if requested.producer_id != current.producer_id:
+        raise other_producer(requested, current)
+    if requested.producer_epoch != current.producer_epoch:
+        raise fenced_producer(requested, current)
 
 
-def other_producer(theirs: ProducerPair, ours: ProducerPair) -> KafkaError:
+def other_producer(requested: ProducerPair, current: ProducerPair) -> KafkaError:
     return KafkaError(
         ErrorCode.INVALID_PRODUCER_ID_MAPPING,
-        f"the producer id is {ours.producer_id}, not {theirs.producer_id}",
+        f"the producer id is {current.producer_id}, not {requested.producer_id}",
     )
 
 
-def fenced_producer(theirs: ProducerPair, ours: ProducerPair) -> KafkaError:
+def fenced_producer(requested: ProducerPair, current: ProducerPair) -> KafkaError:
     return KafkaError(
         ErrorCode.PRODUCER_FENCED,
-        f"the epoch of producer {theirs.producer_id} is {ours.producer_epoch}, not {theirs.producer_epoch}",
+        f"the epoch of producer {requested.producer_id} is {current.producer_epoch}, "
+        f"not {requested.producer_epoch}",
     )

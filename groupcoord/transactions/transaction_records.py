@@ -310,5 +310,7 @@ def _bounded(count: int, least_bytes: int, value: Buffer, position: int) -> int:
     return count
 
 
-def _corrupt(what: str) -> KafkaError:
-    return KafkaError(ErrorCode.CORRUPT_MESSAGE, f"A record of {TRANSACTIONS_TOPIC} cannot be read: {what}.")
+def _corrupt(detail: str) -> KafkaError:
+    return KafkaError(
+        ErrorCode.CORRUPT_MESSAGE, f"A record of {TRANSACTIONS_TOPIC} cannot be read: {detail}."
+    )

@@ -62,8 +62,8 @@ class TransactionScan:
                     t = decode_value(transactional_id, value)
                     if t is None:
                         version = int.from_bytes(value[:2])
-                        what = f"A record of {TRANSACTIONS_TOPIC} has the unknown version {version}."
-                        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, what)
+                        detail = f"A record of {TRANSACTIONS_TOPIC} has the unknown version {version}."
+                        raise KafkaError(ErrorCode.CORRUPT_MESSAGE, detail)
                     transactions[transactional_id] = t
             except KafkaError as error:
                 self._unreadable.add(error.detail)

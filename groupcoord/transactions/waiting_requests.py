@@ -20,7 +20,10 @@ from ottla.logstore.words.errors import ErrorCode
 
 
 def wait_or_refuse(shard: TransactionShard, command: WaitingCommand, *, may_wait: bool) -> list[Effect]:
-    """Keep the request until the transaction is complete, or refuse it with CONCURRENT_TRANSACTIONS."""
+    """Keep the request until the transaction is complete or `ottla_transaction_hold_ms` is over.
+
+    It is refused with CONCURRENT_TRANSACTIONS if it may not wait, or if too many requests wait already.
+    """
     hold_ms = shard.config.ottla_transaction_hold_ms
     queue = shard.waiting.get(command.transactional_id)
     if (
@@ -29,7 +32,7 @@ def wait_or_refuse(shard: TransactionShard, command: WaitingCommand, *, may_wait
         or shard.waiting_count >= MAX_WAITING
         or (queue is not None and len(queue) >= MAX_WAITING_OF_ID)
     ):
-        return [concurrent(command.token)]
+        return [refuse_concurrent(command.token)]
     shard.waiting_count += 1
     if queue is not None:
         queue.append(command)
@@ -40,7 +43,7 @@ def wait_or_refuse(shard: TransactionShard, command: WaitingCommand, *, may_wait
 
 
 def take_waiting(shard: TransactionShard, transactional_id: str) -> tuple[list[WaitingCommand], list[Effect]]:
-    """Remove and return the waiting requests of an id, in their order."""
+    """Remove and return the waiting requests of an id, in their order, and the end of their timer."""
     queue = shard.waiting.pop(transactional_id, [])
     shard.waiting_count -= len(queue)
     return queue, [CancelTimer(_timer_of(transactional_id))] if queue else []
@@ -50,10 +53,10 @@ def end_waiting(shard: TransactionShard, command: EndWaiting) -> list[Effect]:
     """Refuse the requests that have waited for too long, with Kafka's immediate answer."""
     queue = shard.waiting.pop(command.transactional_id, [])
     shard.waiting_count -= len(queue)
-    return [concurrent(each.token) for each in queue]
+    return [refuse_concurrent(each.token) for each in queue]
 
 
-def concurrent(token: Token) -> Refuse:
+def refuse_concurrent(token: Token) -> Refuse:
     """Return the refusal that makes a client ask again: markers of a transaction are on their way."""
     return Refuse(token, ErrorCode.CONCURRENT_TRANSACTIONS, "the previous transaction is not complete yet")
 

@@ -10,7 +10,7 @@ dial_errors         describes why a connection could not be made
 escaped_text        replaces control characters by escapes, for terminals and logs
 latency             histograms of latencies, in fixed buckets
 topic_partition     the name of a partition; legal topic names; ids as text
-old_names           settings of Kafka 0.8 and earlier, and their replacements
+old_names           settings of older Kafka versions, and their replacements
 config_def          a table of settings: types, limits, parsing by Kafka's rules
 varint              zig-zag varints of the record format
 schema              the notation of wire messages and records: field functions, @struct, @message

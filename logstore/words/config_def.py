@@ -6,7 +6,8 @@ dropped), because the same `server.properties` and the same AdminClient calls mu
 A rejected text raises INVALID_CONFIG with one sentence that names the setting, the value and the allowed
 ones.
 
-One rule is stricter than Kafka's: a DOUBLE must be a finite decimal number; NaN and hexadecimal are rejected.
+Two rules are stricter than Kafka's: a DOUBLE must be a finite decimal number (NaN and hexadecimal are
+rejected), and no text may contain a zero byte or more than MAX_CONFIG_VALUE_LENGTH characters.
 """
 
 import re
@@ -91,7 +92,7 @@ class ConfigKey:
         return self.scope is ConfigScope.READ_ONLY
 
     def parse(self, text: str) -> ConfigValue:
-        """Return the typed value of `text`; raise INVALID_CONFIG if Kafka would reject it."""
+        """Return the typed and checked value of `text`; raise INVALID_CONFIG if it is not valid."""
         if "\0" in text:  # no name of a file or host may contain it, and no other setting needs it
             raise _refused(self, text, "it contains a zero byte.")
         value = _typed(self, text)

@@ -19,9 +19,9 @@ def is_refused(error: Exception) -> bool:
 
 def dial_problem(error: Exception) -> str:
     """Return the reason in words, or "" if the error gives none."""
-    said = tls_problem(error)
-    if said:
-        return said
+    tls = tls_problem(error)
+    if tls:
+        return tls
     if is_refused(error):
         return "connection refused"
     for number in _numbers(error):

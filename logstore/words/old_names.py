@@ -1,8 +1,9 @@
-"""Settings of Apache Kafka 0.8 and earlier, which have another name today or no replacement.
+"""Settings of older versions of Apache Kafka, which have another name today or no replacement.
 
-Books and old files are full of them. A node that ignored such a setting would not do what its file says, so
-the settings are rejected, and the error names the replacement. Names that librdkafka still accepts are
-rejected too, because the Java clients do not know them.
+Most are of 0.8 and earlier; those of ZooKeeper ended with 3.9. Books and old files are full of them. A node
+that ignored such a setting would not do what its file says, so the settings are rejected, and the error names
+the replacement. Names that librdkafka still accepts are rejected too, because the Java clients do not know
+them.
 """
 
 from collections.abc import Mapping
@@ -111,7 +112,7 @@ OLD_CLIENT_NAMES: Final[Mapping[str, str]] = MappingProxyType(
 )
 
 
-def why_old(name: str, old_names: Mapping[str, str]) -> str | None:
+def old_name_hint(name: str, old_names: Mapping[str, str]) -> str | None:
     """Return the rest of a sentence that begins with an old name; None for any other name."""
     instead = old_names.get(name)
-    return None if instead is None else f"is a name of Apache Kafka 0.8 or earlier; use {instead}"
+    return None if instead is None else f"is a name of an older Apache Kafka; use {instead}"

@@ -25,9 +25,10 @@ from ottla.logstore.words.schema_source import (
     is_number,
 )
 
-# The elements of all arrays of one message together; four numbers count as one. An element may be two bytes
-# on the wire and 200 in memory, so the size of a frame does not bound the memory: this limit stands for some
-# 100 MB beside the texts, and in a Metadata message for about half a million partitions.
+# The elements of all arrays of one message together, and its tagged fields; four numbers of an array count as
+# one. An element may be two bytes on the wire and 200 in memory, so the size of a frame does not bound the
+# memory: this limit stands for some 100 MB beside the texts, and in a Metadata message for about half a
+# million partitions.
 MAX_ELEMENTS = 2**19
 VARINT_MAX_BYTES = 5
 ONE_BYTE_LENGTH = 126  # the longest text whose length, plus one, is a varint of one byte

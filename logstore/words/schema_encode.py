@@ -34,7 +34,7 @@ def build_encoder(cls: type, version: int) -> Callable[..., Any]:
         string_length=string_length,
         tagged_section=tagged_section,
         checked_uuid=checked_uuid,
-        unfit=unfit,
+        encoding_error=encoding_error,
         schema=schema,
         sequences=(list, tuple),
         pack=struct.pack,
@@ -42,7 +42,7 @@ def build_encoder(cls: type, version: int) -> Callable[..., Any]:
     )
     source.lines[:0] = ["def encode(o, w):", "    chunks = []", "    try:"]
     source.line(1, "except faults as fault:")
-    source.line(2, f"raise unfit(schema, {version}, o, fault) from fault")
+    source.line(2, f"raise encoding_error(schema, {version}, o, fault) from fault")
     source.line(1, "chunks.append(w)")
     source.line(1, "return chunks")
     return source.build("encode", f"encode {schema.name} v{version}")
@@ -82,16 +82,16 @@ def tagged_section(tags: Sequence[tuple[int, bytearray]]) -> bytearray:
     return section
 
 
-def unfit(schema: Schema, version: int, value: object, fault: Exception) -> ValueError:
+def encoding_error(schema: Schema, version: int, value: object, fault: Exception) -> ValueError:
     """Return an error that names the field that cannot hold its value."""
-    place = find_unfit(schema, version, value, schema.name) or str(fault)
+    place = find_invalid_field(schema, version, value, schema.name) or str(fault)
     return ValueError(f"cannot encode {schema.name} version {version}: {place}")
 
 
-def find_unfit(schema: Schema, version: int, value: object, path: str) -> str | None:
+def find_invalid_field(schema: Schema, version: int, value: object, path: str) -> str | None:
     """Return a description of the first field in `value` that cannot be encoded, or None."""
     for field in schema.plain_fields(version) + schema.tagged_fields(version):
-        where = f"{path}.{field.name}"
+        field_path = f"{path}.{field.name}"
         if not hasattr(value, field.name):
             return f"{path} must be a {schema.name}, not {value!r}"
         held = getattr(value, field.name)
@@ -100,18 +100,20 @@ def find_unfit(schema: Schema, version: int, value: object, path: str) -> str | 
         if not field.is_array:
             held = [held]
         elif not isinstance(held, list | tuple):
-            return f"{where} must be a list, not {held!r}"
+            return f"{field_path} must be a list, not {held!r}"
         for index, one in enumerate(held):
-            found = _find_unfit_value(field, version, one, f"{where}[{index}]" if field.is_array else where)
+            found = _find_invalid_value(
+                field, version, one, f"{field_path}[{index}]" if field.is_array else field_path
+            )
             if found is not None:
                 return found
     return None
 
 
-def _find_unfit_value(field: Field, version: int, value: object, where: str) -> str | None:
+def _find_invalid_value(field: Field, version: int, value: object, field_path: str) -> str | None:
     if field.kind is Kind.STRUCT:
         assert field.of is not None
-        return find_unfit(schema_of(field.of), version, value, where)
+        return find_invalid_field(schema_of(field.of), version, value, field_path)
     try:
         if field.kind is Kind.STRING:
             assert isinstance(value, str)
@@ -127,7 +129,7 @@ def _find_unfit_value(field: Field, version: int, value: object, where: str) -> 
             for buffer in value if isinstance(value, list | tuple) else [value]:
                 assert isinstance(buffer, bytes | bytearray | memoryview)
     except (AssertionError, TypeError, ValueError, struct.error) as fault:
-        return f"{where} is of kind {field.kind.name.lower()} and cannot hold {value!r:.100} ({fault})"
+        return f"{field_path} is of kind {field.kind.name.lower()} and cannot hold {value!r:.100} ({fault})"
     return None
 
 

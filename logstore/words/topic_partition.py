@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 
-MAX_TOPIC_NAME_LENGTH = 249  # Kafka's: the directory "NAME-PARTITION.UUID-delete" must fit in 255 bytes.
+MAX_TOPIC_NAME_LENGTH = 249  # Kafka's: 6 of the 255 bytes of a directory's name are left for "-PARTITION".
 ZERO_UUID = bytes(16)
 _LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]+")
 
@@ -54,6 +54,6 @@ def uuid_from_text(text: str) -> bytes:
         uuid = urlsafe_b64decode(text + "==")
     except (binascii.Error, ValueError):
         uuid = b""
-    if len(uuid) != 16 or len(text) != 22:
+    if len(uuid) != 16 or len(text) != 22 or "+" in text or "/" in text:  # which the decoder accepts, too
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"{text[:64]!r} is not an id of 22 base64url characters.")
     return uuid

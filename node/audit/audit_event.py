@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import Final, NamedTuple, TypeAlias
 
 from ottla.metadata_raft.acl import AclOperation, ResourceType
-from ottla.metadata_raft.acl_set import Decision
+from ottla.metadata_raft.acl_set import AclDecision
 
 # Topic names have at most 249 characters; a longer text is shown by its beginning.
 MAX_TEXT_CHARACTERS: Final = 256
@@ -37,7 +37,7 @@ class Kind(StrEnum):
     CHANGE = "change"
 
 
-class Judged(NamedTuple):
+class AccessDecision(NamedTuple):
     """A decision of the authorizer about an operation on a resource."""
 
     principal: str
@@ -96,7 +96,7 @@ class Change(NamedTuple):
         return proven(self.principal)
 
 
-Event: TypeAlias = Judged | FailedLogin | Change
+Event: TypeAlias = AccessDecision | FailedLogin | Change
 
 
 def proven(principal: str) -> str:
@@ -109,17 +109,17 @@ def cut(text: str, limit: int = MAX_TEXT_CHARACTERS) -> str:
     return text if len(text) <= limit else text[: limit - 3] + "..."
 
 
-def judged(
+def access_decision(
     principal: str,
     address: str,
     api: str,
     operation: AclOperation,
     resource_type: ResourceType,
     name: str,
-    decision: Decision,
-) -> Judged:
+    decision: AclDecision,
+) -> AccessDecision:
     """Return the event for a decision."""
-    return Judged(
+    return AccessDecision(
         cut(principal),
         cut(address),
         api,

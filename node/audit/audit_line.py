@@ -9,8 +9,8 @@ import json
 from datetime import UTC, datetime
 from typing import Final
 
-from ottla.node.audit.alike_events import LeftOutLine, Line
-from ottla.node.audit.audit_event import Change, FailedLogin, Judged
+from ottla.node.audit.audit_event import AccessDecision, Change, FailedLogin
+from ottla.node.audit.repeated_events import LeftOutLine, Line
 
 LOST: Final = "lost"  # the kind of a line that counts lines missing from the file
 
@@ -28,12 +28,12 @@ def text_of(line: Line) -> str:
     """Return the line as text for the logger."""
     if isinstance(line, LeftOutLine):
         principal, address = line.source
-        who = f" by principal = {escaped(principal)}" if principal else ""
+        by = f" by principal = {escaped(principal)}" if principal else ""
         where = f" from host = {escaped(address)}" if address else " from several hosts"
-        return f"{line.events} more events of kind = {line.kind}{who}{where} are left out"
+        return f"{line.events} more events of kind = {line.kind}{by}{where} are left out"
     event, times = line.event, "" if line.events == 1 else f" ({line.events} times)"
     match event:
-        case Judged():
+        case AccessDecision():
             return (
                 f"Principal = {escaped(event.principal)} is {'Allowed' if event.is_allowed else 'Denied'} "
                 f"operation = {event.operation} from host = {escaped(event.address)} on resource = "

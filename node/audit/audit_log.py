@@ -11,19 +11,19 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from ottla.metadata_raft.acl import AclOperation, ResourceType
-from ottla.metadata_raft.acl_set import Decision
-from ottla.node.audit.alike_events import AlikeEvents, EventLine, Limits, Line
+from ottla.metadata_raft.acl_set import AclDecision
 from ottla.node.audit.audit_event import (
     MAX_DETAIL_CHARACTERS,
     Change,
     Event,
     FailedLogin,
     Kind,
+    access_decision,
     cut,
-    judged,
 )
 from ottla.node.audit.audit_file import AuditFile
 from ottla.node.audit.audit_line import lost_object, object_of, text_of
+from ottla.node.audit.repeated_events import EventLine, Limits, Line, RepeatedEvents
 
 LOGGER: Final = "ottla.audit"
 # Limits by kind, so that a flood of rejected requests hides no change: some ten lines a second from one
@@ -39,7 +39,7 @@ MAX_WAITING: Final = (
 )
 LINES_AT_ONCE: Final = 64  # written without a pause: a line takes some 20 us
 MAX_LOST_WARNINGS_S: Final = 60.0  # between two warnings that the file is not writable
-CLOSE_PATIENCE_S: Final = 5.0  # to write the last lines when the node stops
+CLOSE_TIMEOUT_S: Final = 5.0  # to write the last lines when the node stops
 
 audit_log = logging.getLogger(LOGGER)
 log = logging.getLogger(__name__)
@@ -67,11 +67,11 @@ class AuditLog:
         self._now_ms = now_ms
         self._level_of_changes = logging.INFO if knows_clients else logging.DEBUG
         self._turn = threading.Condition()
-        self._windows = {kind: AlikeEvents(kind, limits, network_of) for kind, limits in LIMITS.items()}
+        self._windows = {kind: RepeatedEvents(kind, limits, network_of) for kind, limits in LIMITS.items()}
         self._waiting: list[Line] = []
         self._events = dict.fromkeys((Kind.DENIED, Kind.FAILED_LOGIN, Kind.CHANGE), 0)
         self._lost_lines = 0  # since the node started
-        self._untold = 0  # lost lines that the file does not mention yet
+        self._unlogged_lost = 0  # lost lines that the file does not mention yet
         self._warned_s = -MAX_LOST_WARNINGS_S
         self._is_failing = False
         self._is_closed = False
@@ -79,7 +79,7 @@ class AuditLog:
 
     # ---- events --------------------------------------------------------------------------------------
 
-    def judged(
+    def log_decision(
         self,
         principal: str,
         address: str,
@@ -87,12 +87,12 @@ class AuditLog:
         operation: AclOperation,
         resource_type: ResourceType,
         name: str,
-        decision: Decision,
+        decision: AclDecision,
     ) -> None:
         """Record a decision of the authorizer; only a logger at DEBUG writes allowed requests."""
         if decision.is_allowed and not audit_log.isEnabledFor(logging.DEBUG):
             return
-        self._add(judged(principal, address, api, operation, resource_type, name, decision))
+        self._add(access_decision(principal, address, api, operation, resource_type, name, decision))
 
     def failed_login(self, user: str, address: str, listener: str, mechanism: str, reason: str) -> None:
         """Record a failed login of the claimed user, or of an empty name if the client sent none.
@@ -194,7 +194,7 @@ class AuditLog:
 
     def _lose(self, count: int) -> None:
         self._lost_lines += count
-        self._untold += count
+        self._unlogged_lost += count
 
     def _wake(self) -> None:
         if self._thread is None:
@@ -219,7 +219,7 @@ class AuditLog:
             thread = self._thread
             self._turn.notify()
         if thread is not None:
-            thread.join(CLOSE_PATIENCE_S)
+            thread.join(CLOSE_TIMEOUT_S)
             if thread.is_alive():
                 log.warning("The audit log could not be written to its end when the node stopped.")
         elif self._file is not None:
@@ -264,9 +264,9 @@ class AuditLog:
         if not objects:
             return
         with self._turn:
-            untold = self._untold
-        if untold:
-            objects.insert(0, lost_object(untold, self._now_ms(), self._node_id))
+            unlogged = self._unlogged_lost
+        if unlogged:
+            objects.insert(0, lost_object(unlogged, self._now_ms(), self._node_id))
         written, reason = 0, ""
         try:
             written = self._file.write(objects)
@@ -275,12 +275,12 @@ class AuditLog:
         except OSError as error:
             reason = error.strerror or str(error)
         with self._turn:
-            if untold and written:
-                self._untold -= untold
-            self._lose(len(objects) - written - (1 if untold and not written else 0))
-        self._tell_state(self._file, reason)
+            if unlogged and written:
+                self._unlogged_lost -= unlogged
+            self._lose(len(objects) - written - (1 if unlogged and not written else 0))
+        self._log_state(self._file, reason)
 
-    def _tell_state(self, file: AuditFile, reason: str) -> None:
+    def _log_state(self, file: AuditFile, reason: str) -> None:
         """Warn at intervals that the file is not writable, and log once that it is again."""
         if not reason:
             if self._is_failing:

@@ -3,17 +3,17 @@
 from weakref import WeakValueDictionary
 
 from ottla.metadata_raft.acl import AclOperation, ResourceType, host_in_entries
-from ottla.metadata_raft.acl_set import AclSet, Asker, AuthorizerSettings, Decision, decide
-from ottla.node.authorization.access import Access, Tell
+from ottla.metadata_raft.acl_set import AclDecision, AclSet, AuthorizerSettings, ClientIdentity, decide
+from ottla.node.authorization.access import Access, LogDecision
 
 
 class Authorizer:
     """Returns the rights of clients, and discards cached decisions when an ACL changes."""
 
-    def __init__(self, settings: AuthorizerSettings, tell: Tell | None = None) -> None:
-        """`tell` records decisions in the audit log."""
+    def __init__(self, settings: AuthorizerSettings, log_decision: LogDecision | None = None) -> None:
+        """`log_decision` records decisions in the audit log."""
         self.settings = settings
-        self._tell = tell
+        self._log_decision = log_decision
         self._acls: AclSet | None = None  # until the metadata is loaded
         # Shared by all connections of a principal from an address, and freed with the last of them.
         self._known: WeakValueDictionary[tuple[str, str], Access] = WeakValueDictionary()
@@ -34,28 +34,28 @@ class Authorizer:
         for access in list(self._known.values()):
             access.forget()
 
-    def judges_by(self, acls: AclSet) -> bool:
+    def has_acls(self, acls: AclSet) -> bool:
         """Return True if these are the current ACLs."""
         return acls is self._acls
 
     def decide(
         self, access: Access, operation: AclOperation, resource_type: ResourceType, name: str
-    ) -> Decision:
-        """Return True if the operation on this resource is allowed, and the rule that decided."""
-        return decide(self._acls, _asker(access), operation, resource_type, name, self.settings)
+    ) -> AclDecision:
+        """Return the decision on an operation on this resource, and the rule that decided."""
+        return decide(self._acls, _identity_of(access), operation, resource_type, name, self.settings)
 
-    def tell(
+    def log_decision(
         self,
         access: Access,
         api: str,
         operation: AclOperation,
         resource_type: ResourceType,
         name: str,
-        decision: Decision,
+        decision: AclDecision,
     ) -> None:
         """Record a decision about a request of an API in the audit log."""
-        if self._tell is not None:
-            self._tell(access.principal, access.host, api, operation, resource_type, name, decision)
+        if self._log_decision is not None:
+            self._log_decision(access.principal, access.host, api, operation, resource_type, name, decision)
 
     def is_allowed_somewhere(
         self, access: Access, operation: AclOperation, resource_type: ResourceType
@@ -63,16 +63,18 @@ class Authorizer:
         """Return True if the operation is allowed on any resource of the type, existing or not."""
         if self._acls is None:
             return access.principal in self.settings.super_users
-        asked = self._acls.decide_by_resource_type(_asker(access), operation, resource_type, self.settings)
-        return asked.is_allowed
+        decision = self._acls.decide_by_resource_type(
+            _identity_of(access), operation, resource_type, self.settings
+        )
+        return decision.is_allowed
 
     def authorized_operations(self, access: Access, resource_type: ResourceType, name: str) -> int:
         """Return the allowed operations, as bits."""
         acls, settings = self._acls, self.settings
         if acls is None:
             acls, settings = AclSet(), settings._replace(allow_everyone_if_no_acl_found=False)
-        return acls.authorized_operations(_asker(access), resource_type, name, settings)
+        return acls.authorized_operations(_identity_of(access), resource_type, name, settings)
 
 
-def _asker(access: Access) -> Asker:
-    return Asker(access.principal, access.host)
+def _identity_of(access: Access) -> ClientIdentity:
+    return ClientIdentity(access.principal, access.host)

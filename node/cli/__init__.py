@@ -28,7 +28,7 @@ administrator_lines  the lines about the administrator of a secured cluster
 broker_commands    lists and decommissions brokers
 cluster_overrides  settings for all nodes of `ottla cluster up`, validated before a node is started
 command_options    the options that several commands of `ottla` share, and the functions that run a command
-config_commands    settings of topics, groups and subscriptions to client metrics
+config_commands    settings of topics, groups, brokers and subscriptions to client metrics
 host_nodes         the settings of several nodes of one host, derived from those of the host
 doctor_command     `ottla doctor`
 free_ports         checks that the ports of a local cluster are free
@@ -52,7 +52,7 @@ record_worker      a command that runs for each record of a share group
 share_commands     `ottla consume --share`
 local_cluster      `ottla cluster up` and `ottla cluster start-node`
 host_supervisor    runs the nodes of one host, and restarts those that die
-broker_care        `ottla broker log-dirs`, `drain`, `undrain` and `throttle`
+broker_maintenance        `ottla broker log-dirs`, `drain`, `undrain` and `throttle`
 health_commands    `ottla cluster health` and `info`
 trim_command       `ottla topic trim`
 serve              `ottla start`

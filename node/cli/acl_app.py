@@ -319,7 +319,7 @@ def acl_check(
     """
     import ottla.node.cli.acl_commands as commands
     from ottla.metadata_raft.acl import PatternType
-    from ottla.metadata_raft.acl_set import Asker
+    from ottla.metadata_raft.acl_set import ClientIdentity
     from ottla.node.cli import acl_words as words
 
     resources = words.resources_of(
@@ -334,9 +334,9 @@ def acl_check(
     operations = words.parse_operations(operation or ())
     address = words.parse_host(host)
     questions = [
-        commands.Question(Asker(words.parse_principal(one), address), each, resource)
+        commands.Question(ClientIdentity(words.parse_principal(one), address), each, resource)
         for one in principal
-        for resource, each in words.fitting(resources, operations)
+        for resource, each in words.pair_operations(resources, operations)
     ]
     run(
         lambda: commands.check(

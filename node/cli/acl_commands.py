@@ -14,7 +14,7 @@ from ottla.metadata_raft.acl import (
     ResourceType,
     word,
 )
-from ottla.metadata_raft.acl_set import Asker, Decision, DefaultRule
+from ottla.metadata_raft.acl_set import AclDecision, ClientIdentity, DefaultRule
 from ottla.node.cli.acl_words import Resource, Selection, entry_in_words, in_words
 from ottla.node.cli.answers import print_json
 from ottla.node.cli.failure import EXIT_FAILURE, explain
@@ -36,7 +36,7 @@ _RULES = {
 class Question(NamedTuple):
     """A principal and host, and the operation on a resource that is checked for it."""
 
-    asker: Asker
+    client: ClientIdentity
     operation: AclOperation
     resource: Resource
 
@@ -83,7 +83,7 @@ async def create(
         old = len(entries) - len(new)
         print(f"{'would create' if dry_run else 'created'} {_count(len(made))}{_already(old)}")
         _print(made)
-    return _complain(refused)
+    return _print_refused(refused)
 
 
 def show(entries: Sequence[AccessControlEntry], *, as_json: bool) -> None:
@@ -110,7 +110,7 @@ async def delete(client: Client, entries: Sequence[AccessControlEntry], *, as_js
         print_json([_as_json(one, changed=one in gone, error=refused.get(one)) for one in entries])
     else:
         print(f"deleted {_count(len(gone))}")
-    return _complain(refused)
+    return _print_refused(refused)
 
 
 async def check(client: Client, questions: Sequence[Question], *, must: bool, as_json: bool) -> int:
@@ -125,7 +125,7 @@ async def check(client: Client, questions: Sequence[Question], *, must: bool, as
             "answer assumes that they are not set",
             file=sys.stderr,
         )
-    answers = [(one, rules[one.resource].decide(one.asker, one.operation)) for one in questions]
+    answers = [(one, rules[one.resource].decide(one.client, one.operation)) for one in questions]
     if as_json:
         print_json([_answer_as_json(one, decision) for one, decision in answers])
     else:
@@ -133,8 +133,8 @@ async def check(client: Client, questions: Sequence[Question], *, must: bool, as
             ("principal", "host", "operation", "resource", "name", "allowed", "because"),
             [
                 (
-                    one.asker.principal,
-                    one.asker.host,
+                    one.client.principal,
+                    one.client.host,
                     in_words(AclOperation, one.operation),
                     in_words(ResourceType, one.resource.resource_type),
                     one.resource.name,
@@ -148,16 +148,16 @@ async def check(client: Client, questions: Sequence[Question], *, must: bool, as
     return 0 if is_allowed or not must else EXIT_FAILURE
 
 
-def _rule_in_words(decision: Decision) -> str:
+def _rule_in_words(decision: AclDecision) -> str:
     rule = decision.rule
     return _RULES[rule] if isinstance(rule, DefaultRule) else entry_in_words(rule)
 
 
-def _answer_as_json(question: Question, decision: Decision) -> dict[str, object]:
+def _answer_as_json(question: Question, decision: AclDecision) -> dict[str, object]:
     rule = decision.rule
     return {
-        "principal": question.asker.principal,
-        "host": question.asker.host,
+        "principal": question.client.principal,
+        "host": question.client.host,
         "operation": question.operation.name,
         "resource_type": question.resource.resource_type.name,
         "resource_name": question.resource.name,
@@ -213,8 +213,8 @@ def _as_json(
     }
 
 
-def _complain(refused: dict[AccessControlEntry, KafkaError]) -> int:
-    """Print the entries that were rejected on stderr; return the exit code."""
+def _print_refused(refused: dict[AccessControlEntry, KafkaError]) -> int:
+    """Print on stderr the entries that were rejected; return the exit code."""
     for entry, error in refused.items():
         print(f"ottla: {escape_controls(entry_in_words(entry))}: {explain(error)}", file=sys.stderr)
     return EXIT_FAILURE if refused else 0

@@ -153,28 +153,28 @@ def new_entries(
     if not allowed and not denied:
         raise CommandError("Name a principal with --allow User:NAME or --deny User:NAME.", EXIT_USAGE)
     if roles.producer or roles.consumer:
-        granted = _of_roles(resources, denied, operations, roles)
+        granted = _grants_of_roles(resources, denied, operations, roles)
     else:
-        granted = _of_operations(resources, operations, roles)
-    who = [
+        granted = _grants_of_operations(resources, operations, roles)
+    principals = [
         *((AclPermissionType.ALLOW, principal) for principal in allowed),
         *((AclPermissionType.DENY, principal) for principal in denied),
     ]
-    count = len(granted) * len(who) * len(hosts)
+    count = len(granted) * len(principals) * len(hosts)
     if count > MAX_PER_COMMAND:
         raise CommandError(
             f"These would be {count:,} ACLs; a command creates at most {MAX_PER_COMMAND:,}.", EXIT_USAGE
         )
     entries = [
         AccessControlEntry(*resource, principal, host, operation, permission)
-        for permission, principal in who
+        for permission, principal in principals
         for resource, operation in granted
         for host in hosts
     ]
     return sorted(set(entries))
 
 
-def _of_operations(
+def _grants_of_operations(
     resources: Sequence[Resource], operations: Sequence[AclOperation], roles: Roles
 ) -> list[tuple[Resource, AclOperation]]:
     if roles.idempotent:
@@ -184,10 +184,10 @@ def _of_operations(
             "Name an operation with --operation (read, write, ..., all), or give --producer or --consumer.",
             EXIT_USAGE,
         )
-    return fitting(resources, operations)
+    return pair_operations(resources, operations)
 
 
-def fitting(
+def pair_operations(
     resources: Sequence[Resource], operations: Sequence[AclOperation]
 ) -> list[tuple[Resource, AclOperation]]:
     """Return each resource with each operation; CommandError if there are none, or one does not fit.
@@ -216,7 +216,7 @@ def fitting(
     ]
 
 
-def _of_roles(
+def _grants_of_roles(
     resources: Sequence[Resource], denied: Sequence[str], operations: Sequence[AclOperation], roles: Roles
 ) -> list[tuple[Resource, AclOperation]]:
     if operations or denied:

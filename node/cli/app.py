@@ -330,7 +330,7 @@ def consume(
     share: AsShareGroup = None,
     acknowledge: Acknowledge = None,
     worker: Worker = None,
-    reject_code: RejectCode = 65,
+    reject_code: RejectCode = None,
     idle: IdleTimeout = None,
     count: Count = None,
     until_end: UntilEnd = False,
@@ -364,8 +364,9 @@ def consume(
 
     --exec starts its command without a shell. The value is on its standard input, and in a file whose name
     replaces {}. OTTLA_TOPIC, OTTLA_PARTITION, OTTLA_OFFSET, OTTLA_TIMESTAMP, OTTLA_DELIVERY_COUNT and, if it
-    is text, OTTLA_KEY are in its environment. Exit code 0 accepts the record, 65 (--reject-exit-code) rejects
-    it, any other releases it. The record stays locked while the command runs.
+    is text of at most 64 KiB, OTTLA_KEY are in its environment; OTTLA_VALUE_IS_NULL marks a null value. Exit
+    code 0 accepts the record, 65 (--reject-exit-code) rejects it, any other releases it. The record stays
+    locked while the command runs.
 
     Examples:
 
@@ -429,6 +430,7 @@ def consume(
     only_shared = {
         "--acknowledge": acknowledge is not None,
         "--exec": worker is not None,
+        "--reject-exit-code": reject_code is not None,
         "--idle-timeout": idle is not None,
         "--deliveries": deliveries,
     }
@@ -444,9 +446,9 @@ def consume(
         until_end=until_end,
         read_committed=isolation == "read_committed",
     )
-    printer = commands.printer_of(printing)
+    formatter = commands.formatter_of(printing)
     with commands.open_output(printing) as file:
-        run(lambda: commands.consume(client_of(bootstrap, command_config, timeout), options, printer, file))
+        run(lambda: commands.consume(client_of(bootstrap, command_config, timeout), options, formatter, file))
 
 
 def _consume_shared(
@@ -456,7 +458,7 @@ def _consume_shared(
     *,
     acknowledge: str | None,
     worker: str | None,
-    reject_code: int,
+    reject_code: int | None,
     count: int | None,
     idle: float | None,
     printing: "PrintOptions",
@@ -464,8 +466,8 @@ def _consume_shared(
 ) -> None:
     """Check that the options of `ottla consume --share` fit together, then consume."""
     import ottla.node.cli.share_commands as commands
-    from ottla.node.cli.record_commands import open_output, printer_of
-    from ottla.node.cli.record_worker import RecordWorker
+    from ottla.node.cli.record_commands import formatter_of, open_output
+    from ottla.node.cli.record_worker import REJECT_EXIT_CODE, RecordWorker
     from ottla.node.wire.acknowledge_type import AcknowledgeType
 
     if group == "":
@@ -480,17 +482,19 @@ def _consume_shared(
         raise CommandError(
             "--acknowledge cannot be used with --exec: the exit code acknowledges the record.", EXIT_USAGE
         )
+    if reject_code is not None and worker is None:
+        raise CommandError("--reject-exit-code needs --exec COMMAND.", EXIT_USAGE)
     options = commands.ShareOptions(
         topics=topics,
         group=group,
         acknowledge=AcknowledgeType[(acknowledge or "accept").upper()],
-        worker=None if worker is None else RecordWorker(worker, reject_code),
+        worker=None if worker is None else RecordWorker(worker, reject_code or REJECT_EXIT_CODE),
         count=count,
         idle_s=idle,
     )
-    printer = printer_of(printing)
+    formatter = formatter_of(printing)
     with open_output(printing) as file:
-        run(lambda: commands.consume(client(), options, printer, file))
+        run(lambda: commands.consume(client(), options, formatter, file))
 
 
 @app.command("rest")
@@ -656,20 +660,20 @@ def main() -> int:
     except BrokenPipeError:  # the reader of the pipe has ended
         return end_quietly()
     except CommandError as error:
-        return _complain(str(error), error.exit_code)
+        return _print_error(str(error), error.exit_code)
     except Refused as error:
-        return _complain_of_refusal(error)
+        return _print_refusal(error)
     except KafkaError as error:
-        return _complain(explain(error), 1)
+        return _print_error(explain(error), 1)
     except BaseExceptionGroup as group:
-        return _complain_of_group(group)
+        return _print_error_group(group)
     except (KeyboardInterrupt, typer.Abort):
         return EXIT_INTERRUPTED
     except OSError as error:
         if not is_of_output(error):
             raise
         end_quietly()
-        return _complain(output_refused(error), EXIT_FAILURE)
+        return _print_error(output_refused(error), EXIT_FAILURE)
     except Exception as error:
         show = getattr(error, "show", None)  # an error of click: bad usage
         if show is None:
@@ -690,27 +694,27 @@ def _invoke() -> object:
         forget_command()
 
 
-def _complain_of_group(group: BaseExceptionGroup[BaseException]) -> int:
-    """Print the first error of a task group that has a message."""
+def _print_error_group(group: BaseExceptionGroup[BaseException]) -> int:
+    """Print the first error that has a message, and return its exit code; raise the group if none has one."""
     for error in group.exceptions:
         if isinstance(error, KafkaError):
-            return _complain(explain(error), 1)
+            return _print_error(explain(error), 1)
         if isinstance(error, CommandError):
-            return _complain(str(error), error.exit_code)
+            return _print_error(str(error), error.exit_code)
         if isinstance(error, Refused):
-            return _complain_of_refusal(error)
+            return _print_refusal(error)
         if isinstance(error, OSError) and is_of_output(error):
             end_quietly()
-            return _complain(output_refused(error), EXIT_FAILURE)
+            return _print_error(output_refused(error), EXIT_FAILURE)
     raise group
 
 
-def _complain_of_refusal(error: Refused) -> int:
+def _print_refusal(error: Refused) -> int:
     from ottla.logstore.words.escaped_text import escape_controls  # it may contain names that users chose
 
-    return _complain(escape_controls(str(error)), EXIT_FAILURE)
+    return _print_error(escape_controls(str(error)), EXIT_FAILURE)
 
 
-def _complain(sentence: str, code: int) -> int:
+def _print_error(sentence: str, code: int) -> int:
     print(f"ottla: {sentence}", file=sys.stderr)
     return code

@@ -27,7 +27,7 @@ async def plan(client: Client, *, shows_all: bool, as_json: bool) -> int:
         print_json(balance.as_json(made, settings))
         return 0
     if not made.moves:
-        print("The cluster is even: nothing moves.")
+        print("The cluster is balanced: nothing moves.")
     else:
         _print_moves(made, shows_all)
     _print_shares(made)
@@ -51,13 +51,13 @@ async def execute(client: Client, *, waits: bool, as_json: bool) -> int:
             # The broker that answers may apply the request later than the controller.
             if not is_on and (is_seen or time.monotonic() - began_s > LAG_S):
                 break
-            said = f"{len(status.moving)} partitions move, {len(status.plan.moves)} are left"
-            if said != printed and not as_json:
-                print(said, file=sys.stderr, flush=True)
-            printed = said
+            progress = f"{len(status.moving)} partitions move, {len(status.plan.moves)} are left"
+            if progress != printed and not as_json:
+                print(progress, file=sys.stderr, flush=True)
+            printed = progress
             await asyncio.sleep(POLL_S)
     left = len(status.plan.moves)
-    words = "The cluster is even: nothing is left to move."
+    words = "The cluster is balanced: nothing is left to move."
     if left:  # the controller leaves partitions that moved lately, and another administrator may cancel
         words = (
             f"The balance has ended, and {left} partitions could still move: it was cancelled, or they moved "
@@ -98,7 +98,7 @@ async def status(client: Client, *, as_json: bool) -> int:
 
 
 async def cancel(client: Client, *, as_json: bool) -> int:
-    """Stop the balance and cancel the current moves."""
+    """Stop the balance and cancel all reassignments, also those that it did not start."""
     async with client:
         is_enabled = (await balance.read_settings(client)).is_enabled
         moved = await balance.cancel(client.renewed())
@@ -113,7 +113,13 @@ async def cancel(client: Client, *, as_json: bool) -> int:
 def _print_moves(made: BalancePlan, shows_all: bool) -> None:
     shown = made.moves if shows_all else made.moves[:SHOWN]
     rows = [
-        (*move.place, _ids(move.before), _ids(move.after), _size(move.copied_bytes), move.goal.value)
+        (
+            *move.topic_partition,
+            _ids(move.before),
+            _ids(move.after),
+            _size(move.copied_bytes),
+            move.goal.value,
+        )
         for move in shown
     ]
     print_table(("topic", "partition", "replicas", "new replicas", "copied", "reason"), rows)

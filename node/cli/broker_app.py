@@ -72,7 +72,7 @@ def broker_decommission(
     if dry_run:
         run(lambda: commands.show_plan(client, broker_id, output == "json"))
     else:
-        run(lambda: commands.leave(client, broker_id, output == "json"))
+        run(lambda: commands.decommission_broker(client, broker_id, output == "json"))
 
 
 @broker.command("config")
@@ -103,12 +103,12 @@ def broker_config(
 
     if broker_id != "all" and not (broker_id.isascii() and broker_id.isdigit()):
         raise CommandError(f"{broker_id!r} is neither the id of a broker nor all.", EXIT_USAGE)
-    of = config_of_all_brokers() if broker_id == "all" else config_of_broker(int(broker_id))
+    resource = config_of_all_brokers() if broker_id == "all" else config_of_broker(int(broker_id))
     settings, client = dict(pairs_of(change)), client_of(bootstrap, command_config, timeout)
     run(
         lambda: commands.configure(
             client,
-            of,
+            resource,
             settings,
             reset or [],
             everything=everything,
@@ -129,7 +129,7 @@ def broker_log_dirs(
     timeout: Timeout = 30.0,
 ) -> None:
     """Show the log directories of brokers: the space on their disks, and the size of their replicas."""
-    import ottla.node.cli.broker_care as commands
+    import ottla.node.cli.broker_maintenance as commands
 
     client, as_json = client_of(bootstrap, command_config, timeout), output == "json"
     run(lambda: commands.log_dirs(client, broker_ids, with_replicas=replicas, as_json=as_json))
@@ -148,7 +148,7 @@ def broker_drain(
     Use it before maintenance, and `ottla broker undrain` afterwards. To move the replicas away too, use
     `ottla broker decommission`.
     """
-    import ottla.node.cli.broker_care as commands
+    import ottla.node.cli.broker_maintenance as commands
 
     run(lambda: commands.drain(client_of(bootstrap, command_config, timeout), broker_id, output == "json"))
 
@@ -162,7 +162,7 @@ def broker_undrain(
     timeout: Timeout = 30.0,
 ) -> None:
     """Give a broker its share of leaders again, after `ottla broker drain`."""
-    import ottla.node.cli.broker_care as commands
+    import ottla.node.cli.broker_maintenance as commands
 
     run(lambda: commands.undrain(client_of(bootstrap, command_config, timeout), broker_id, output == "json"))
 
@@ -191,7 +191,7 @@ def broker_throttle(
 
         ottla broker throttle --clear
     """
-    import ottla.node.cli.broker_care as commands
+    import ottla.node.cli.broker_maintenance as commands
 
     if clear and (rate is not None or topic or broker_ids):
         raise CommandError("--clear removes all limits, and cannot be used with other options.", EXIT_USAGE)

@@ -15,7 +15,7 @@ from ottla.node.client import cluster_admin, decommission, topic_admin
 from ottla.node.client.cluster_client import Client
 
 POLL_S: Final = 0.2
-Say = Callable[[str], None]  # prints the progress
+PrintProgress = Callable[[str], None]  # prints the progress
 
 
 async def list_all(client: Client, as_json: bool) -> int:
@@ -77,18 +77,18 @@ async def show_plan(client: Client, broker_id: int, as_json: bool) -> int:
     return 0
 
 
-async def leave(client: Client, broker_id: int, as_json: bool) -> int:
+async def decommission_broker(client: Client, broker_id: int, as_json: bool) -> int:
     async with client:
         await decommission.check_may_leave(client, broker_id)
-        say = _nothing if as_json else _say
+        print_progress = _print_nothing if as_json else _print_progress
         moved: set[TopicPartition] = set()
         # Until it is stopped, a new topic may be placed on it, which is then moved too.
         while True:
             client = client.renewed()  # each step has the whole timeout
             moved.update(one.partition for one in await decommission.begin_moves(client, broker_id))
-            await _until_drained(client, broker_id, say)
+            await _until_drained(client, broker_id, print_progress)
             client = client.renewed()
-            if await _is_stopped(client, broker_id, say) and not await decommission.plan(
+            if await _wait_until_stopped(client, broker_id, print_progress) and not await decommission.plan(
                 client.renewed(), broker_id
             ):
                 break
@@ -100,7 +100,7 @@ async def leave(client: Client, broker_id: int, as_json: bool) -> int:
     return 0
 
 
-async def _until_drained(client: Client, broker_id: int, say: Say) -> None:
+async def _until_drained(client: Client, broker_id: int, print_progress: PrintProgress) -> None:
     """Wait until a broker holds no replica; CommandError after the timeout without progress."""
     since, printed, left = time.monotonic(), -1, -1
     while True:
@@ -116,19 +116,24 @@ async def _until_drained(client: Client, broker_id: int, say: Say) -> None:
             )
         if left != printed:
             printed = left
-            say(f"broker {broker_id} still holds {left} partition{'' if left == 1 else 's'}")
+            print_progress(f"broker {broker_id} still holds {left} partition{'' if left == 1 else 's'}")
         await asyncio.sleep(POLL_S)
 
 
-async def _is_stopped(client: Client, broker_id: int, say: Say) -> bool:
-    """Wait until a broker is down, else it would register again; False if it has got a replica again."""
-    since, is_told = time.monotonic(), False
+async def _wait_until_stopped(client: Client, broker_id: int, print_progress: PrintProgress) -> bool:
+    """Wait until a broker is down, since it would register again; return False if it gets a replica again.
+
+    CommandError if it still runs after the timeout.
+    """
+    since, is_printed = time.monotonic(), False
     while True:
         if await decommission.is_stopped(client.renewed(), broker_id):
             return True
-        if not is_told:
-            is_told = True
-            say(f"broker {broker_id} holds nothing; stop it now, and it is removed from the cluster")
+        if not is_printed:
+            is_printed = True
+            print_progress(
+                f"broker {broker_id} holds nothing; stop it now, and it is removed from the cluster"
+            )
         if time.monotonic() - since > client.timeout_s:
             raise CommandError(
                 f"Broker {broker_id} holds nothing but is still running. Stop it, then run this command "
@@ -139,12 +144,12 @@ async def _is_stopped(client: Client, broker_id: int, say: Say) -> bool:
         await asyncio.sleep(POLL_S)
 
 
-def _say(sentence: str) -> None:
+def _print_progress(sentence: str) -> None:
     """Print the progress on stderr, apart from the result."""
     print(sentence, file=sys.stderr, flush=True)
 
 
-def _nothing(sentence: str) -> None:
+def _print_nothing(sentence: str) -> None:
     """Print nothing: programs read the result only."""
 
 

@@ -63,12 +63,12 @@ def client_metrics_config(
     import ottla.node.cli.config_commands as commands
     from ottla.node.client.topic_admin import config_of_subscription
 
-    settings, of = dict(pairs_of(change)), config_of_subscription(name)
+    settings, resource = dict(pairs_of(change)), config_of_subscription(name)
     client = client_of(bootstrap, command_config, timeout)
     run(
         lambda: commands.configure(
             client,
-            of,
+            resource,
             settings,
             reset or [],
             everything=everything,

@@ -119,7 +119,7 @@ def cluster_balance(
     ] = False,
     status: Annotated[bool, typer.Option("--status", help="show what moves now")] = False,
     cancel: Annotated[
-        bool, typer.Option("--cancel", help="start no more moves, and cancel the current ones")
+        bool, typer.Option("--cancel", help="start no more moves, and cancel all reassignments under way")
     ] = False,
     wait: Annotated[bool, typer.Option(help="with --execute: wait until nothing is left to move")] = True,
     every: Annotated[bool, typer.Option("--all", help="with --plan: show all moves")] = False,

@@ -36,7 +36,10 @@ _SPECIAL: Final = re.compile(r"[\\\s=:#!]")
 
 
 def check_overrides(overrides: Sequence[str]) -> None:
-    """Print a warning for each setting without effect; CommandError for an invalid one, as `ottla start`."""
+    """Print a warning for each setting without effect.
+
+    CommandError for an invalid setting, as with `ottla start`, and for one that differs from node to node.
+    """
     try:
         texts = parse_overrides(overrides)
         refuse_unknown(texts)

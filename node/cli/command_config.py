@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from ottla.logstore.words.errors import KafkaError
 from ottla.logstore.words.escaped_text import escape_controls
-from ottla.logstore.words.old_names import OLD_CLIENT_NAMES, why_old
+from ottla.logstore.words.old_names import OLD_CLIENT_NAMES, old_name_hint
 from ottla.node.cli.failure import EXIT_USAGE, CommandError
 from ottla.node.cli.profile_option import is_outranked, named_profile
 from ottla.node.cli.profiles import read_current_profile, read_profiles
@@ -88,7 +88,10 @@ def rest_connection(address: str, given: Mapping[str, str], source: str) -> Rest
 
 
 def _profile(*, is_cluster_given: bool) -> tuple[Mapping[str, str], str]:
-    """Return the settings of the named profile, else of the current one, and the profile's name."""
+    """Return the settings of the named profile, else of the current one, and its name for messages.
+
+    The current profile is left out if options name a cluster. Without a profile, both are empty.
+    """
     name = named_profile()
     if name is not None:
         return read_profiles().of(name), f"Profile {name}"
@@ -143,7 +146,7 @@ def config_of(given: Mapping[str, str], source: str) -> CommandConfig:
     except ClientSecurityError as error:
         raise CommandError(escape_controls(f"{source}: {error}."), EXIT_USAGE) from None
     for name in given:
-        if (problem := why_old(name, OLD_CLIENT_NAMES)) is not None:
+        if (problem := old_name_hint(name, OLD_CLIENT_NAMES)) is not None:
             raise CommandError(escape_controls(f"{source}: {name} {problem}."), EXIT_USAGE)
     others = [name for name in given if name not in (BOOTSTRAP, REST_URL) and not is_of_security(name)]
     if REST_URL in given:  # which may use settings of TLS and logins that the listener does not

@@ -82,7 +82,10 @@ def exit_with(code: int) -> None:
 
 
 def result_of(work: Callable[[], Coroutine[Any, Any, R]]) -> R:
-    """Run one part of a command and return its result; between two parts the user may be asked for input."""
+    """Run one part of a command and return its result; between two parts the user may be asked for input.
+
+    A signal such as SIGTERM cancels the work, and then ends the command with EXIT_TERMINATED.
+    """
     import asyncio
     import signal
 

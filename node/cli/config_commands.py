@@ -1,4 +1,4 @@
-"""Settings of topics, groups and subscriptions: `ottla topic config`, `group config`, `client-metrics`."""
+"""Shows and changes settings: `ottla topic config`, `group config`, `broker config` and `client-metrics`."""
 
 from collections.abc import Mapping, Sequence
 
@@ -13,7 +13,7 @@ from ottla.node.wire.messages.describe_configs import DescribeConfigsResourceRes
 
 async def configure(
     client: Client,
-    of: ConfigResource,
+    resource: ConfigResource,
     settings: Mapping[str, str],
     resets: Sequence[str],
     *,
@@ -24,13 +24,13 @@ async def configure(
 ) -> int:
     """Change settings of a resource, or print them if none is to be changed."""
     if settings or resets:
-        return await _change(client, of, settings, resets, dry_run=dry_run, as_json=as_json)
-    return await _show(client, of, everything, with_documentation, as_json)
+        return await _change(client, resource, settings, resets, dry_run=dry_run, as_json=as_json)
+    return await _show(client, resource, everything, with_documentation, as_json)
 
 
 async def _change(
     client: Client,
-    of: ConfigResource,
+    resource: ConfigResource,
     settings: Mapping[str, str],
     resets: Sequence[str],
     *,
@@ -38,8 +38,10 @@ async def _change(
     as_json: bool,
 ) -> int:
     async with client:
-        await _check_resets(client, of, resets)
-        await topic_admin.alter_configs(client, of, settings=settings, resets=resets, only_check=dry_run)
+        await _check_resets(client, resource, resets)
+        await topic_admin.alter_configs(
+            client, resource, settings=settings, resets=resets, only_check=dry_run
+        )
     if as_json:
         values: dict[str, str | None] = {**settings, **dict.fromkeys(resets)}
         changes = [{"name": key, "value": value, "changed": not dry_run} for key, value in values.items()]
@@ -54,33 +56,34 @@ async def _change(
 
 
 async def _settings_of(
-    client: Client, of: ConfigResource, *, with_documentation: bool = False
+    client: Client, resource: ConfigResource, *, with_documentation: bool = False
 ) -> Sequence[DescribeConfigsResourceResult]:
     """Return the settings of a resource; only a broker itself knows its own."""
-    if of.kind == BROKER:
-        return (await describe_resources(client, [of], with_documentation=with_documentation))[of]
-    return await topic_admin.describe_configs(client, of, with_documentation=with_documentation)
+    if resource.kind == BROKER:
+        found = await describe_resources(client, [resource], with_documentation=with_documentation)
+        return found[resource]
+    return await topic_admin.describe_configs(client, resource, with_documentation=with_documentation)
 
 
-async def _check_resets(client: Client, of: ConfigResource, resets: Sequence[str]) -> None:
+async def _check_resets(client: Client, resource: ConfigResource, resets: Sequence[str]) -> None:
     """Raise CommandError for an unknown setting: servers accept any reset, to remove settings of the past."""
     if not resets:
         return
-    known = {one.name for one in await _settings_of(client, of)}
+    known = {one.name for one in await _settings_of(client, resource)}
     for name in resets:
         if name not in known:
-            raise CommandError(f"Unknown {of.noun} config name: {name}.")
+            raise CommandError(f"Unknown {resource.noun} config name: {name}.")
 
 
 async def delete_subscription(client: Client, name: str, *, dry_run: bool, as_json: bool) -> int:
     """Reset all settings of a subscription, which deletes it."""
-    of = topic_admin.config_of_subscription(name)
+    resource = topic_admin.config_of_subscription(name)
     async with client:
-        described = await topic_admin.describe_configs(client, of)
-        own = [one.name for one in described if topic_admin.SOURCES.get(one.config_source) == of.noun]
+        described = await topic_admin.describe_configs(client, resource)
+        own = [one.name for one in described if topic_admin.SOURCES.get(one.config_source) == resource.noun]
         if not own:
             raise CommandError(f"There is no subscription {name}. `ottla client-metrics list` lists them.")
-        await topic_admin.alter_configs(client, of, settings={}, resets=own, only_check=dry_run)
+        await topic_admin.alter_configs(client, resource, settings={}, resets=own, only_check=dry_run)
     if as_json:
         print_json({"name": name, "deleted": not dry_run})
     else:
@@ -105,12 +108,12 @@ async def list_subscriptions(client: Client, *, as_json: bool) -> int:
 
 
 async def _show(
-    client: Client, of: ConfigResource, everything: bool, with_documentation: bool, as_json: bool
+    client: Client, resource: ConfigResource, everything: bool, with_documentation: bool, as_json: bool
 ) -> int:
     async with client:
-        found = await _settings_of(client, of, with_documentation=with_documentation)
+        found = await _settings_of(client, resource, with_documentation=with_documentation)
     # A dynamic default of all brokers counts as a broker's own setting.
-    own = ("broker", "cluster") if of.kind == BROKER else (of.noun,)
+    own = ("broker", "cluster") if resource.kind == BROKER else (resource.noun,)
     shown = [one for one in found if everything or topic_admin.SOURCES.get(one.config_source) in own]
     if as_json:
         print_json(
@@ -126,7 +129,9 @@ async def _show(
         )
         return 0
     if not shown:
-        name = (f"broker {of.name}" if of.name else "the cluster") if of.kind == BROKER else of.name
+        name = resource.name
+        if resource.kind == BROKER:
+            name = f"broker {name}" if name else "the cluster"
         print(f"{name} overrides no settings; --all shows the defaults")
         return 0
     for one in shown:

@@ -1,7 +1,8 @@
 """`ottla topic copy`: copies the records of a topic to another topic or cluster. Returns the exit code.
 
 Each partition is copied to the one of the same number, with keys, headers, timestamps and the order of its
-records. Records of aborted and open transactions are left out.
+records. Records of aborted transactions are left out, and so are all records from the first one of an open
+transaction on.
 """
 
 from collections.abc import Sequence
@@ -15,7 +16,7 @@ from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.cli.answers import print_json
 from ottla.node.cli.failure import EXIT_USAGE, CommandError
 from ottla.node.cli.progress import Progress
-from ottla.node.cli.record_commands import parse_offset_spec, place_all
+from ottla.node.cli.record_commands import find_start_offsets, parse_offset_spec
 from ottla.node.cli.topic_commands import counted, print_table
 from ottla.node.client import cluster_admin, topic_admin
 from ottla.node.client.cluster_client import Client, unknown_partition
@@ -66,7 +67,7 @@ class _Copied:
 
 
 async def copy(source: Client, target: Client, options: CopyOptions) -> int:
-    """Copy the records of a topic up to the ends of its partitions at the start."""
+    """Copy the records of a topic up to the last stable offsets that its partitions have at the start."""
     try:
         begin = parse_offset_spec(options.begin)
     except ValueError as error:
@@ -84,7 +85,7 @@ async def copy(source: Client, target: Client, options: CopyOptions) -> int:
             TopicPartition(options.source, number)
             for number in sorted(set(options.partitions) or topic.leaders)
         ]
-        begins = (await place_all(source, places, begin, read_committed=True)).all()
+        begins = (await find_start_offsets(source, places, begin, read_committed=True)).all()
         ends = await topic_admin.list_offsets(
             source, dict.fromkeys(places, topic_admin.LATEST), isolation_level=READ_COMMITTED
         )

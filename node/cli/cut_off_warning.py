@@ -35,7 +35,7 @@ async def warn_if_cut_off(client: Client) -> None:
 
 
 def warn_of_silent_nodes(client: Client) -> None:
-    """Print the nodes that did not answer on stderr; if none did, the command itself reports it."""
+    """Print on stderr the nodes that did not answer; if none did, the command itself reports it."""
     if client.has_answered:
         for name, reason in client.silent_nodes.items():
             print(f"warning: {name} does not answer: {reason.detail}", file=sys.stderr)

@@ -49,7 +49,7 @@ _ADVICE: Final = {
     "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer on all nodes.",
 }
 # The cluster has a problem, and the command is not to blame.
-_OF_AN_ILL_CLUSTER: Final = frozenset(
+_OF_AN_UNHEALTHY_CLUSTER: Final = frozenset(
     {
         ErrorCode.NOT_CONTROLLER,
         ErrorCode.LEADER_NOT_AVAILABLE,
@@ -77,7 +77,7 @@ _OF_CONNECTIONS: Final = (ErrorCode.ILLEGAL_SASL_STATE, ErrorCode.UNSUPPORTED_SA
 
 
 # Messages of servers, such as Apache Kafka, that say no more than the code.
-_SAYS_NO_MORE: Final = {"This server does not host this topic-partition", "The group id does not exist"}
+_EMPTY_MESSAGES: Final = {"This server does not host this topic-partition", "The group id does not exist"}
 
 
 _SETTING: Final = re.compile(r"\b(?:ssl|sasl|security)\.[a-z]")
@@ -90,7 +90,7 @@ _IF_PLAINTEXT: Final = (
     "else check the address after --bootstrap."
 )
 # Messages that need no advice.
-_SAYS_IT_ALL: Final = ("There is no authorizer, so", "raise it with")
+_COMPLETE_MESSAGES: Final = ("There is no authorizer, so", "raise it with")
 _NEEDS: Final = re.compile(
     r"(?:(?P<principal>[^\s:]+:\S+) from \S+ |)needs (?P<operation>[A-Z_]+) permission on "
     r"(?:the cluster|(?P<kind>[A-Z_]+) '(?P<name>[^']*)')"
@@ -109,7 +109,7 @@ def explain(error: KafkaError) -> str:
     """Return one line about an error of the protocol, with advice if there is any."""
     detail = escape_controls(error.detail.rstrip("."))
     if "requires TLS" in detail:
-        return f"{_capital(detail)} in {_FILE}, or use a listener without TLS."
+        return f"{_capitalized(detail)} in {_FILE}, or use a listener without TLS."
     if error.code is ErrorCode.NETWORK_EXCEPTION:
         detail = detail or "the connection was lost"
         hint = "Is a node running there? Start one with `ottla start`, or name another with --bootstrap."
@@ -125,18 +125,17 @@ def explain(error: KafkaError) -> str:
             hint = f"These settings belong in {_FILE}."
         if "cannot be resolved" in detail:
             hint = "Check the address after --bootstrap; it must be host:port."
-        return f"{_capital(detail)}. {hint}"
+        return f"{_capitalized(detail)}. {hint}"
     if error.code in _OF_CONNECTIONS or detail.startswith(("no TLS connection to", "ssl.", "sasl.")):
         belong = f" These settings belong in {_FILE}."
-        return f"{_capital(detail)}.{belong if _SETTING.search(detail) else ''}"
+        return f"{_capitalized(detail)}.{belong if _SETTING.search(detail) else ''}"
     if error.code is ErrorCode.REQUEST_TIMED_OUT:
-        return (
-            f"{_capital(detail or 'the request timed out')}. Try again, or use a longer --timeout. {DOCTOR}"
-        )
+        text = _capitalized(detail or "the request timed out")
+        return f"{text}. Try again, or use a longer --timeout. {DOCTOR}"
     if detail.endswith("?"):  # the message ends with a question that only the user can answer
-        return f"{_capital(detail)} Give --bootstrap the host:port of a Kafka listener."
-    subject, _, said = detail.rpartition(": ")
-    if said in _SAYS_NO_MORE:
+        return f"{_capitalized(detail)} Give --bootstrap the host:port of a Kafka listener."
+    subject, _, message = detail.rpartition(": ")
+    if message in _EMPTY_MESSAGES:
         detail = sentence_of(error.code, subject)
     advice = _ADVICE.get(error.code, "")
     if "has no partition" in detail:
@@ -145,14 +144,16 @@ def explain(error: KafkaError) -> str:
         advice = ""  # the server's message is complete
     if _NEEDS.search(detail):
         advice = _grant(detail)
-    if any(words in detail for words in _SAYS_IT_ALL):
+    if any(words in detail for words in _COMPLETE_MESSAGES):
         advice = ""
     if not advice and error.code.retriable:
         advice = "This may be temporary; try again."
-    if error.code in _OF_AN_ILL_CLUSTER:
+    if error.code in _OF_AN_UNHEALTHY_CLUSTER:
         advice = f"{advice} {DOCTOR}".strip()
     words = (
-        f"{_capital(detail)} ({error.code.name})." if detail else f"The server answered {error.code.name}."
+        f"{_capitalized(detail)} ({error.code.name})."
+        if detail
+        else f"The server answered {error.code.name}."
     )
     return f"{words} {advice}".strip()
 
@@ -171,8 +172,8 @@ def _grant(detail: str) -> str:
     )
 
 
-def complain_of_brokers(problems: Mapping[int, KafkaError], noun: str) -> int:
-    """Print the brokers whose part of a list is missing on stderr; return the exit code."""
+def print_broker_problems(problems: Mapping[int, KafkaError], noun: str) -> int:
+    """Print on stderr the brokers whose part of a list is missing; return the exit code."""
     for broker_id, error in problems.items():
         detail = (error.detail or error.code.name).rstrip(".")
         print(
@@ -183,6 +184,6 @@ def complain_of_brokers(problems: Mapping[int, KafkaError], noun: str) -> int:
     return EXIT_FAILURE if problems else 0
 
 
-def _capital(text: str) -> str:
+def _capitalized(text: str) -> str:
     """Begin a sentence with a capital, unless its first word is a name."""
     return text[:1].upper() + text[1:] if text.partition(" ")[0].isalpha() else text

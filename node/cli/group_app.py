@@ -86,9 +86,9 @@ def group_describe(
     """Show the state of groups, and for each partition the committed offset, the lag and the member.
 
     For a share group: the start offset, before which no record is delivered again, the number of records
-    after it that are neither acknowledged nor archived, and of members that read the partition. While members
-    read, also the records that they hold, those that are available again or delayed, the most deliveries of
-    one record, and the time until the next lock ends.
+    after it that are neither acknowledged nor archived, and the number of members that read the partition.
+    While members read, also the records that they hold, those that are available again or delayed, the most
+    deliveries of one record, and the time until the next lock expires.
     """
     import ottla.node.cli.group_commands as commands
 
@@ -294,10 +294,10 @@ def group_reset(
 
 
 def _target(groups: list[str], choices: "dict[str, bool | int | str | Path | None]") -> "Target":
-    """Return the target of the one option that was given."""
+    """Return the target of the one option that was given; CommandError if none or several were."""
     import ottla.node.cli.group_commands as commands
     from ottla.node.client import group_reset
-    from ottla.node.client.group_offsets import Edge, ShiftBy, ToOffset
+    from ottla.node.client.group_offsets import LogBound, ShiftBy, ToOffset
     from ottla.node.client.moments import parse_duration, parse_moment
 
     given = [(name, value) for name, value in choices.items() if value is not None]
@@ -317,7 +317,7 @@ def _target(groups: list[str], choices: "dict[str, bool | int | str | Path | Non
             case "--from-file", Path() as path:
                 return commands.read_plan(path, groups)
             case _:
-                return Edge(name.removeprefix("--to-"))
+                return LogBound(name.removeprefix("--to-"))
     except ValueError as error:
         raise CommandError(f"{error}.", EXIT_USAGE) from None
 
@@ -346,12 +346,12 @@ def group_config(
     import ottla.node.cli.config_commands as commands
     from ottla.node.client.topic_admin import config_of_group
 
-    settings, of = dict(pairs_of(change)), config_of_group(name)
+    settings, resource = dict(pairs_of(change)), config_of_group(name)
     client = client_of(bootstrap, command_config, timeout)
     run(
         lambda: commands.configure(
             client,
-            of,
+            resource,
             settings,
             reset or [],
             everything=everything,

@@ -12,7 +12,7 @@ from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.cli import group_tables
 from ottla.node.cli.answers import Results, print_json
-from ottla.node.cli.failure import EXIT_FAILURE, EXIT_USAGE, CommandError, complain_of_brokers, explain
+from ottla.node.cli.failure import EXIT_FAILURE, EXIT_USAGE, CommandError, explain, print_broker_problems
 from ottla.node.client import group_admin, group_as_json, group_lag, group_offsets, group_reset
 from ottla.node.client.cluster_client import Client, check
 from ottla.node.client.group_admin import GroupView
@@ -74,20 +74,20 @@ async def list_all(client: Client, states: Sequence[str], types: Sequence[str], 
         print_json(group_tables.groups_as_json(listed.groups))
     else:
         group_tables.print_groups(listed.groups)
-    return complain_of_brokers(listed.problems, "groups")
+    return print_broker_problems(listed.problems, "groups")
 
 
 async def describe(
     client: Client, group_ids: Sequence[str], *, every: bool, timeline: bool, as_json: bool
 ) -> int:
     async with client:
-        names, code = await _named(client, group_ids, every, with_share=True)
+        names, code = await _select_groups(client, group_ids, every, with_share=True)
 
         async def look(client: Client, group_id: str) -> tuple[GroupView, Lags]:
             view = await group_admin.describe_group(client, group_id)
             return view, await _lags(client, view, {}, with_age=False)
 
-        views, missed = await _of_each(client, names, look)
+        views, missed = await _look_at_each(client, names, look)
     found = list(views.values())
     code = code or missed
     if as_json:
@@ -116,7 +116,7 @@ async def members(client: Client, group_id: str, verbose: bool, as_json: bool) -
     return 0
 
 
-async def _named(
+async def _select_groups(
     client: Client, group_ids: Sequence[str], every: bool, *, with_share: bool = False
 ) -> tuple[list[str], int]:
     """Return the groups that were named, or all; and the exit code for brokers whose groups are unknown.
@@ -133,16 +133,16 @@ async def _named(
         for one in listed.groups
         if (with_share if one.group_type.lower() == SHARE else one.protocol_type in consumers)
     ]
-    return names, complain_of_brokers(listed.problems, "groups")
+    return names, print_broker_problems(listed.problems, "groups")
 
 
-async def _of_each(
+async def _look_at_each(
     client: Client, group_ids: Sequence[str], look: Callable[[Client, str], Awaitable[R]]
 ) -> tuple[dict[str, R], int]:
     """Call `look` for each group; return the results and the exit code.
 
-    A group whose coordinator does not answer is named on stderr and left out. KafkaError if it is the only
-    one, or if a coordinator returns an error that is not retriable.
+    A group whose look-up fails with a retriable error is named on stderr and left out. KafkaError if it is
+    the only one, or if the error is not retriable.
     """
     found: dict[str, R] = {}
     code = 0
@@ -165,17 +165,17 @@ async def _lags(
     """Return the lag of all partitions that the group committed or reads; only of these topics, if any."""
 
     def is_wanted(partition: TopicPartition) -> bool:
-        return not topics or _is_of(partition, topics)
+        return not topics or _is_selected(partition, topics)
 
-    read = group_tables.owners_of(view)
+    assigned = group_tables.owners_of(view)
     if view.group_type == SHARE:
         return await group_lag.of_share_group(
-            client, view.group_id, read, is_wanted=is_wanted, with_in_flight=True
+            client, view.group_id, assigned, is_wanted=is_wanted, with_in_flight=True
         )
-    return await group_lag.of_group(client, view.group_id, read, is_wanted=is_wanted, with_age=with_age)
+    return await group_lag.of_group(client, view.group_id, assigned, is_wanted=is_wanted, with_age=with_age)
 
 
-def _is_of(partition: TopicPartition, topics: Topics) -> bool:
+def _is_selected(partition: TopicPartition, topics: Topics) -> bool:
     numbers = topics.get(partition.topic, ())
     return numbers is None or partition.partition in numbers
 
@@ -206,12 +206,12 @@ async def lag(client: Client, options: LagOptions) -> int:
     async with client:
         while True:
             client = client.renewed()  # each round has the whole timeout
-            names, code = await _named(client, options.group_ids, options.every, with_share=True)
-            found, missed = await _of_each(client, names, look)
+            names, code = await _select_groups(client, options.group_ids, options.every, with_share=True)
+            found, missed = await _look_at_each(client, names, look)
             code = code or missed
             _show_lag(found, options)
             problems = [
-                words for group_id, one in found.items() for words in _too_late(group_id, one, options)
+                words for group_id, one in found.items() for words in _exceeded_limits(group_id, one, options)
             ]
             if problems:
                 print("\n".join(problems), file=sys.stderr)
@@ -234,7 +234,7 @@ def _show_lag(found: Mapping[str, Mapping[TopicPartition, PartitionLag]], option
     sys.stdout.flush()
 
 
-def _too_late(
+def _exceeded_limits(
     group_id: str, lags: Mapping[TopicPartition, PartitionLag], options: LagOptions
 ) -> Iterable[str]:
     records, age_ms = group_tables.total_lag(lags)
@@ -264,7 +264,7 @@ async def reset(client: Client, target: Target, options: ResetOptions) -> int:
     plans: dict[str, list[Change]] = {}
     shared: set[str] = set()
     async with client:
-        named, code = await _named(client, options.group_ids, options.every)
+        named, code = await _select_groups(client, options.group_ids, options.every)
         for place, group_id in enumerate(named):
             if options.every and isinstance(target, ToFile) and group_id not in target.offsets:
                 continue
@@ -327,7 +327,7 @@ async def delete(
 ) -> int:
     """Delete all groups that can be deleted; 1 if one could not."""
     async with client:
-        names, code = await _named(client, group_ids, every)
+        names, code = await _select_groups(client, group_ids, every)
         with Results(as_json=as_json) as results:
             for group_id in names:
                 row = {"group": group_id, "deleted": False}

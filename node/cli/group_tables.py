@@ -65,7 +65,14 @@ def print_group(view: GroupView, lags: Lags) -> None:
         print_table(
             ("topic", "partition", "committed", "end", "lag", "member"),
             [
-                (one.topic, one.partition, lag.committed, lag.end, lag.records, owners.get(one))
+                (
+                    one.topic,
+                    one.partition,
+                    lag.committed_offset,
+                    lag.log_end_offset,
+                    lag.records,
+                    owners.get(one),
+                )
                 for one, lag in lags.items()
             ],
         )
@@ -96,8 +103,8 @@ def _share_place_as_json(partition: TopicPartition, lag: PartitionLag, view: Gro
     return {
         "topic": partition.topic,
         "partition": partition.partition,
-        "start": lag.committed,
-        "end": lag.end,
+        "start": lag.committed_offset,
+        "end": lag.log_end_offset,
         "lag": lag.records,
         "members": [one.member_id for one in view.members if partition in (one.partitions or ())],
         "in_flight": None if lag.in_flight is None else in_flight_as_json(lag.in_flight),
@@ -129,8 +136,8 @@ def print_timeline(view: GroupView) -> None:
 def events_text(rebalance: RebalanceView) -> list[str]:
     texts = []
     for one in rebalance.events:
-        who = f" {one.member_id}" if one.member_id else ""
-        texts.append(f"{one.cause}{who}" + (f" ({one.reason})" if one.reason else ""))
+        member = f" {one.member_id}" if one.member_id else ""
+        texts.append(f"{one.cause}{member}" + (f" ({one.reason})" if one.reason else ""))
     if rebalance.events_left_out:
         texts.append(f"{rebalance.events_left_out} more")
     return texts
@@ -218,7 +225,14 @@ def print_lag(group_id: str, lags: Lags) -> None:
         print_table(
             ("topic", "partition", "committed", "end", "lag", "seconds"),
             [
-                (one.topic, one.partition, lag.committed, lag.end, lag.records, seconds_text(lag.age_ms))
+                (
+                    one.topic,
+                    one.partition,
+                    lag.committed_offset,
+                    lag.log_end_offset,
+                    lag.records,
+                    seconds_text(lag.age_ms),
+                )
                 for one, lag in lags.items()
             ],
         )
@@ -240,8 +254,8 @@ def _place_as_json(one: TopicPartition, lag: PartitionLag) -> dict[str, Any]:
     return {
         "topic": one.topic,
         "partition": one.partition,
-        "committed": lag.committed,
-        "end": lag.end,
+        "committed": lag.committed_offset,
+        "end": lag.log_end_offset,
         "lag": lag.records,
     }
 

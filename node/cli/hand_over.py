@@ -21,7 +21,8 @@ POLL_S: Final = 0.1
 async def hand_over(client: Client, node_id: int, pid: int, linger_s: float, as_json: bool) -> int:
     """Make the node with process id `pid` of this host hand over its leadership; return the exit code.
 
-    CommandError if that takes longer than the client's timeout: then the node may be stopped all the same.
+    CommandError if the process is not a node, or the quorum has no leader; also if the handover takes longer
+    than the client's timeout: then the node may be stopped all the same.
     """
     _check_is_node(pid)
     async with client:
@@ -36,7 +37,7 @@ async def hand_over(client: Client, node_id: int, pid: int, linger_s: float, as_
                 "so no new leaders can be elected. Start more voters first; `ottla quorum status` shows them."
             )
         os.kill(pid, signal.SIGUSR1)
-        while not await _is_out(client, node_id):
+        while not await _has_handed_over(client, node_id):
             if client.deadline.is_over:
                 raise CommandError(
                     f"Node {node_id} has not handed over all partitions within {client.timeout_s:g} s; "
@@ -68,7 +69,7 @@ async def _is_alone(client: Client, node_id: int) -> bool:
     return all(one.broker_id == node_id or one.is_fenced for one in cluster.brokers)
 
 
-async def _is_out(client: Client, node_id: int) -> bool:
+async def _has_handed_over(client: Client, node_id: int) -> bool:
     """Return True if others lead all its partitions: only then the controller fences a broker that leaves."""
     cluster = await cluster_admin.describe_cluster(client)
     return all(one.broker_id != node_id or one.is_fenced for one in cluster.brokers)

@@ -14,7 +14,7 @@ async def health(client: Client, as_json: bool) -> int:
     """Print the health of the cluster, and the partitions with problems; return 1 if it is not healthy."""
     async with client:
         found = await cluster_health(client)
-    troubles = {
+    problems = {
         "leaderless": found.leaderless,
         "offline": found.offline,
         "under_min_isr": found.under_min_isr,
@@ -31,7 +31,7 @@ async def health(client: Client, as_json: bool) -> int:
             "fenced_brokers": fenced,
             "topics": found.topics,
             "partitions": found.partitions,
-            **{name: [one._asdict() for one in some] for name, some in troubles.items()},
+            **{name: [one._asdict() for one in some] for name, some in problems.items()},
         }
         print_json(document)
     elif found.is_healthy:
@@ -43,7 +43,7 @@ async def health(client: Client, as_json: bool) -> int:
         print(f"not healthy: {found.reason}")
         rows = [
             (one.topic, one.partition, name.replace("_", " "))
-            for name, some in troubles.items()
+            for name, some in problems.items()
             for one in some
         ]
         if rows:

@@ -27,7 +27,7 @@ from ottla.node.settings.rest_settings import (
 )
 
 MEMORY: Final = "ottla.memory.max.bytes"
-# Lists of addresses of a node; of two nodes that would have the same port, the later has the next one.
+# Lists of addresses that a node listens on: each further node has the next ports.
 _OWN_ADDRESSES: Final = ("listeners", REST_LISTENERS, PROBE_LISTENER)
 _ADVERTISED: Final = ("advertised.listeners", ADVERTISED_REST_LISTENER)
 _DIRECTORIES: Final = ("log.dirs", "log.dir", "metadata.log.dir")

@@ -16,7 +16,7 @@ from threading import Thread
 from typing import IO, Final
 
 from ottla.node.cli.failure import CommandError
-from ottla.node.cli.local_cluster import OTTLA, START_TIMEOUT_S, STOP_TIMEOUT_S, how_it_ended, stop_requests
+from ottla.node.cli.local_cluster import OTTLA, START_TIMEOUT_S, STOP_TIMEOUT_S, exit_reason, stop_requests
 
 FIRST_PAUSE_S: Final = 1.0
 LONGEST_PAUSE_S: Final = 30.0
@@ -26,7 +26,10 @@ _PR_SET_PDEATHSIG: Final = 1
 
 
 def _end_with_parent() -> None:
-    """Make the kernel end this process if the supervisor is killed; no other process would (prctl(2))."""
+    """Make the kernel end this process if the supervisor is killed (prctl(2)).
+
+    The node has its own session, so nothing else would end it.
+    """
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
@@ -38,15 +41,15 @@ class HostedNode:
     command: Sequence[str]
     prefix: bytes = b""  # of its log lines
     ready_line: str = ""
-    last_words: str = "it printed nothing"
+    last_log_line: str = "it printed nothing"
     pause_s: float = FIRST_PAUSE_S
     started_s: float = 0.0
-    again_s: float | None = None  # the time of the restart, if it has died
+    restart_at_s: float | None = None  # if it has died
     process: "subprocess.Popen[bytes] | None" = field(default=None)
 
     def start(self) -> None:
-        """Start the process, and relay its output."""
-        self.ready_line, self.again_s = "", None
+        """Start the process; relay its standard error, and read the READY line from its standard output."""
+        self.ready_line, self.restart_at_s = "", None
         self.started_s = time.monotonic()
         self.process = subprocess.Popen(
             self.command,
@@ -57,15 +60,15 @@ class HostedNode:
             preexec_fn=_end_with_parent,
         )
         assert self.process.stdout is not None and self.process.stderr is not None
-        for stream, tell in ((self.process.stdout, self._hear), (self.process.stderr, self._log)):
-            Thread(target=_relay, args=(stream, tell), daemon=True).start()
+        for stream, handle_line in ((self.process.stdout, self._read_line), (self.process.stderr, self._log)):
+            Thread(target=_relay, args=(stream, handle_line), daemon=True).start()
 
     @property
     def is_running(self) -> bool:
         """Return True if its process has not ended."""
         return self.process is not None and self.process.poll() is None
 
-    def said(self, name: str) -> str:
+    def ready_value(self, name: str) -> str:
         """Return a field of its READY line."""
         return self.ready_line.split(f" {name}=", 1)[1].split()[0]
 
@@ -74,21 +77,21 @@ class HostedNode:
         if self.is_running and self.process is not None:
             self.process.terminate()
 
-    def _hear(self, line: bytes) -> None:
+    def _read_line(self, line: bytes) -> None:
         text = line.decode(errors="replace")
         if text.startswith("READY "):
             self.ready_line = text
 
     def _log(self, line: bytes) -> None:
-        self.last_words = line.decode(errors="replace").strip().removeprefix("ottla: ")
+        self.last_log_line = line.decode(errors="replace").strip().removeprefix("ottla: ")
         sys.stderr.buffer.write(self.prefix + line)
         sys.stderr.buffer.flush()
 
 
-def _relay(stream: IO[bytes], tell: Callable[[bytes], None]) -> None:
+def _relay(stream: IO[bytes], handle_line: Callable[[bytes], None]) -> None:
     with stream:
         for line in stream:
-            tell(line)
+            handle_line(line)
 
 
 def run_host(commands: Sequence[tuple[int, Sequence[str]]], *, names_nodes: bool) -> None:
@@ -107,12 +110,13 @@ def run_host(commands: Sequence[tuple[int, Sequence[str]]], *, names_nodes: bool
                 node.start()
             _wait_until_ready(nodes, requested)
             if not requested:
-                bootstrap = ",".join(node.said("bootstrap") for node in nodes)
+                bootstrap = ",".join(node.ready_value("bootstrap") for node in nodes)
                 print(
-                    f"READY bootstrap={bootstrap} rest={nodes[0].said('rest')} nodes={len(nodes)}", flush=True
+                    f"READY bootstrap={bootstrap} rest={nodes[0].ready_value('rest')} nodes={len(nodes)}",
+                    flush=True,
                 )
                 while not requested:
-                    watch_once(nodes)
+                    restart_dead_nodes(nodes)
                     time.sleep(WATCH_INTERVAL_S)
         finally:
             is_clean = stop_nodes(nodes, requested)
@@ -125,8 +129,8 @@ def _wait_until_ready(nodes: Sequence[HostedNode], requested: Sequence[int]) -> 
     while not requested and (waiting := [node for node in nodes if not node.ready_line]):
         for node in waiting:
             if not node.is_running:
-                time.sleep(WATCH_INTERVAL_S)  # for its last words
-                raise CommandError(f"Node {node.node_id} did not start: {node.last_words}")
+                time.sleep(WATCH_INTERVAL_S)  # until its last log line is read
+                raise CommandError(f"Node {node.node_id} did not start: {node.last_log_line}")
         if time.monotonic() > deadline_s:
             # It may wait for other hosts of the cluster, so it keeps running.
             names = ", ".join(str(node.node_id) for node in waiting)
@@ -139,28 +143,28 @@ def _wait_until_ready(nodes: Sequence[HostedNode], requested: Sequence[int]) -> 
         time.sleep(WATCH_INTERVAL_S)
 
 
-def watch_once(nodes: Sequence[HostedNode]) -> None:
+def restart_dead_nodes(nodes: Sequence[HostedNode]) -> None:
     """Plan the restart of each node that has died, and restart those whose pause is over."""
     now_s = time.monotonic()
     for node in nodes:
         if node.is_running:
             continue
         assert node.process is not None
-        if node.again_s is None:
+        if node.restart_at_s is None:
             if now_s - node.started_s > STABLE_AFTER_S:
                 node.pause_s = FIRST_PAUSE_S
-            _plan_start(node, how_it_ended(node.process.returncode))
-        elif now_s >= node.again_s:
+            _plan_restart(node, exit_reason(node.process.returncode))
+        elif now_s >= node.restart_at_s:
             try:
                 node.start()
             except OSError as error:  # for example no memory, or the program is being replaced
-                _plan_start(node, f"could not be started ({error.strerror})")
+                _plan_restart(node, f"could not be started ({error.strerror})")
 
 
-def _plan_start(node: HostedNode, what_happened: str) -> None:
-    node.again_s = time.monotonic() + node.pause_s
+def _plan_restart(node: HostedNode, reason: str) -> None:
+    node.restart_at_s = time.monotonic() + node.pause_s
     print(
-        f"ottla: node {node.node_id} {what_happened}; it will be restarted in {node.pause_s:g} s.",
+        f"ottla: node {node.node_id} {reason}; it will be restarted in {node.pause_s:g} s.",
         file=sys.stderr,
         flush=True,
     )
@@ -170,17 +174,18 @@ def _plan_start(node: HostedNode, what_happened: str) -> None:
 def stop_nodes(nodes: Sequence[HostedNode], requested: Sequence[int]) -> bool:
     """Stop the brokers, then the first node; return True if none had to be killed.
 
-    Each gets SIGTERM once for every signal in `requested`, at least once; the second makes it hurry.
+    Each gets SIGTERM once for every signal in `requested`, at least once; a second one makes it stop
+    without a handover of its leadership.
     """
     is_clean = True
     for some in (nodes[1:], nodes[:1]):
         deadline_s = time.monotonic() + STOP_TIMEOUT_S
-        asked = 0
+        signals_sent = 0
         while any(node.is_running for node in some):
-            if asked < max(1, len(requested)):
+            if signals_sent < max(1, len(requested)):
                 for node in some:
                     node.ask_to_stop()
-                asked += 1
+                signals_sent += 1
             if time.monotonic() > deadline_s:
                 is_clean = False
                 for node in some:

@@ -71,7 +71,7 @@ class NodeHome:
     def log(self) -> Path:
         return self.directory / LOG_FILE
 
-    def what_it_waits_for(self) -> str:
+    def start_state(self) -> str:
         """Return the last reason in the node's log why it does not serve yet."""
         for line in reversed(self.log.read_text(errors="replace").splitlines()):
             _, found, reason = line.partition(STILL_STARTING)
@@ -147,8 +147,8 @@ class NodeProcess:
     def failure(self) -> CommandError:
         """Return the error for a failed start, with the last line of the log."""
         lines = self.home.log.read_text(errors="replace").strip().splitlines()
-        last_words = lines[-1].removeprefix("ottla: ") if lines else "it printed nothing"
-        return CommandError(f"Node {self.home.node_id} did not start: {last_words} ({self.home.log})")
+        last_log_line = lines[-1].removeprefix("ottla: ") if lines else "it printed nothing"
+        return CommandError(f"Node {self.home.node_id} did not start: {last_log_line} ({self.home.log})")
 
 
 def cluster_up(
@@ -190,8 +190,8 @@ def cluster_up(
                     print("\n".join(administrator_lines(_secure_files(data), bootstrap)), flush=True)
                 _watch(started, requested)
         finally:
-            ended_well = stop_all(started)
-    if not ended_well:
+            is_clean = stop_all(started)
+    if not is_clean:
         raise CommandError(f"A node did not stop cleanly; see the logs in {data}.")
 
 
@@ -278,7 +278,10 @@ def write_homes(
 
 
 def _usable_homes(nodes: int, *, base_port: int, data: Path, is_secure: bool = False) -> list[NodeHome]:
-    """Return the directories of the nodes; CommandError if it is another number of nodes, or they run."""
+    """Return the directories of the nodes.
+
+    CommandError if the ports do not suffice, if `data` holds another number of nodes, or if a node runs.
+    """
     if not 1 <= nodes <= MAX_NODES:
         raise CommandError(f"--nodes must be between 1 and {MAX_NODES}.")
     ports = _ports_of(is_secure)
@@ -420,7 +423,7 @@ def wait_until_ready(nodes: Sequence[NodeProcess], requested: Sequence[int]) -> 
                 home: NodeHome = next(iter(selector.get_map().values())).data.home
                 raise CommandError(
                     f"Node {home.node_id} is not ready after {START_TIMEOUT_S:.0f} s: "
-                    f"{home.what_it_waits_for()} ({home.log})"
+                    f"{home.start_state()} ({home.log})"
                 )
             for key, _ in selector.select(WATCH_INTERVAL_S):
                 line = key.data.process.stdout.readline().decode(errors="replace")
@@ -438,9 +441,9 @@ def _watch(nodes: Sequence[NodeProcess], requested: Sequence[int]) -> None:
         for node in tuple(alive):
             if node.process.poll() is not None:
                 alive.remove(node)
-                how = how_it_ended(node.process.returncode)
+                outcome = exit_reason(node.process.returncode)
                 print(
-                    f"Node {node.home.node_id} {how}; restart it with `ottla cluster start-node "
+                    f"Node {node.home.node_id} {outcome}; restart it with `ottla cluster start-node "
                     f"{node.home.directory.parent} {node.home.node_id}`.",
                     file=sys.stderr,
                     flush=True,
@@ -448,7 +451,7 @@ def _watch(nodes: Sequence[NodeProcess], requested: Sequence[int]) -> None:
         time.sleep(WATCH_INTERVAL_S)
 
 
-def how_it_ended(returncode: int) -> str:
+def exit_reason(returncode: int) -> str:
     """Return the end of a process as the rest of a sentence."""
     if returncode < 0:
         return f"was killed by {signal.Signals(-returncode).name}"
@@ -458,8 +461,8 @@ def how_it_ended(returncode: int) -> str:
 def stop_all(nodes: Sequence[NodeProcess]) -> bool:
     """Stop all running nodes, restarted ones included; return True if all of them stopped cleanly.
 
-    Each gets two signals, which the kernel cannot merge into one: no node is left to take over the
-    leadership.
+    Each gets SIGTERM and SIGINT: the second signal makes it stop without handing over its leadership, since
+    no node is left to take it over. They differ, since the kernel may merge two equal signals into one.
     """
     ours = [node for node in nodes if node.process.poll() is None]
     restarted = [(node.home, pid) for node in nodes if (pid := node.home.running_pid()) is not None]
@@ -468,25 +471,25 @@ def stop_all(nodes: Sequence[NodeProcess]) -> bool:
         _signal(pid, signal.SIGTERM)
         _signal(pid, signal.SIGINT)
     deadline_s = time.monotonic() + STOP_TIMEOUT_S
-    ended_well = True
+    is_clean = True
     for node in ours:
         try:
             returncode = node.process.wait(max(0.0, deadline_s - time.monotonic()))
-            ended_well = _obeyed(node, returncode) and ended_well
+            is_clean = _stopped_cleanly(node, returncode) and is_clean
         except subprocess.TimeoutExpired:
             node.process.kill()
-            ended_well = False
+            is_clean = False
     for home, pid in restarted:
         while home.running_pid() == pid:
             if time.monotonic() > deadline_s:
                 _signal(pid, signal.SIGKILL)
-                ended_well = False
+                is_clean = False
                 break
             time.sleep(WATCH_INTERVAL_S)
-    return ended_well
+    return is_clean
 
 
-def _obeyed(node: NodeProcess, returncode: int) -> bool:
+def _stopped_cleanly(node: NodeProcess, returncode: int) -> bool:
     """Return True if it stopped as requested; one that was still importing its modules ends by the signal."""
     by_signal = (-signal.SIGTERM, -signal.SIGINT, EXIT_INTERRUPTED)
     return returncode == 0 or (not node.ready_line and returncode in by_signal)

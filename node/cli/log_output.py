@@ -95,32 +95,32 @@ class RepeatingHandler(logging.StreamHandler[TextIO | LogStream]):
         if written is not None and now_s - written[0] < REPEATED_WITHIN_S and not record.exc_info:
             self._written[key] = (written[0], written[1] + 1, record)
             return
-        self._tell_overdue(now_s)
+        self._write_overdue(now_s)
         self._written.pop(key, None)
         self._written[key] = (now_s, 0, record)
         if len(self._written) > MAX_REMEMBERED:
-            self._tell(self._written.pop(next(iter(self._written))))
+            self._write(self._written.pop(next(iter(self._written))))
         super().emit(record)
 
     def close(self) -> None:
         """Write the pending counts, and wait a moment for the stream."""
         self.acquire()
         try:
-            self._tell_overdue(float("inf"))
+            self._write_overdue(float("inf"))
         finally:
             self.release()
         if isinstance(self.stream, LogStream):
             self.stream.end()
         super().close()
 
-    def _tell_overdue(self, now_s: float) -> None:
+    def _write_overdue(self, now_s: float) -> None:
         for key, written in tuple(self._written.items()):
             if now_s - written[0] < REPEATED_WITHIN_S:
                 break  # the dictionary is in the order of the writes
             del self._written[key]
-            self._tell(written)
+            self._write(written)
 
-    def _tell(self, written: tuple[float, int, logging.LogRecord]) -> None:
+    def _write(self, written: tuple[float, int, logging.LogRecord]) -> None:
         _, count, last = written
         if count:
             again = logging.makeLogRecord(last.__dict__)

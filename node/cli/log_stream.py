@@ -16,12 +16,12 @@ from collections.abc import Callable
 from typing import Final
 
 MAX_WAITING_BYTES: Final = 4 << 20
-END_PATIENCE_S: Final = 2.0  # at the end of the process, for pending lines
+END_TIMEOUT_S: Final = 2.0  # at the end of the process, for pending lines
 RETRY_S: Final = 1.0  # pause of a non-blocking descriptor
 
 
 class LogStream:
-    """An unbounded text stream that `logging.StreamHandler` writes to, in front of a file descriptor."""
+    """A text stream for `logging.StreamHandler`, whose writes to a file descriptor never block the caller."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class LogStream:
         self._thread: threading.Thread | None = None
 
     def write(self, text: str) -> int:
-        """Append a text to the pending ones; never blocks, never fails."""
+        """Append a text, or count it as left out if too much is pending; never block and never fail."""
         data = text.encode(self._encoding, "backslashreplace")
         with self._turn:
             if self._waiting_bytes + len(data) > self._max_waiting_bytes:
@@ -59,9 +59,9 @@ class LogStream:
     def flush(self) -> None:
         """Do nothing: the thread writes as soon as it can."""
 
-    def end(self, patience_s: float = END_PATIENCE_S) -> None:
+    def end(self, timeout_s: float = END_TIMEOUT_S) -> None:
         """Wait until everything is written, but not for long: the reader may have stopped."""
-        deadline = time.monotonic() + patience_s
+        deadline = time.monotonic() + timeout_s
         with self._turn:
             while self._waiting_bytes and (left_s := deadline - time.monotonic()) > 0:
                 self._turn.wait(left_s)
@@ -92,10 +92,10 @@ class LogStream:
             with self._turn:
                 self._waiting_bytes -= len(data)
                 if self._left_out:
-                    self._tell_left_out()
+                    self._print_left_out()
                 self._turn.notify_all()
 
-    def _tell_left_out(self) -> None:
+    def _print_left_out(self) -> None:
         lines = "1 line was" if self._left_out == 1 else f"{self._left_out:,} lines were"
         sentence = self._notice(f"{lines} left out of this log, because its reader was too slow.")
         self._left_out = 0

@@ -114,7 +114,7 @@ def perf_consume(
             "-n",
             metavar="N",
             min=1,
-            help="read this many, and wait for more if there are fewer (default: all that exist now)",
+            help="read at least this many, and wait for more if needed (default: all that exist now)",
         ),
     ] = None,
     begin: Annotated[

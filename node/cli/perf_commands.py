@@ -25,9 +25,9 @@ from ottla.node.cli.perf_figures import (
     ProduceFigures,
     latency_document,
 )
-from ottla.node.cli.record_commands import parse_offset_spec, place_all, unknown_topic
+from ottla.node.cli.record_commands import find_start_offsets, parse_offset_spec, unknown_topic
 from ottla.node.client import topic_admin
-from ottla.node.client.ask_leaders import briefly, error_of
+from ottla.node.client.ask_leaders import error_of, for_lookup
 from ottla.node.client.cluster_client import Client
 from ottla.node.client.consumer import Consumer
 from ottla.node.client.producer import Producer, ProducerRecord
@@ -208,7 +208,7 @@ async def consume(client: Client, load: ConsumeLoad) -> int:
     async with client:
         topic = await client.topic_as_it_is(load.topic)
         places = [TopicPartition(load.topic, number) for number in sorted(topic.leaders)]
-        found = (await place_all(client, places, begin, read_committed=False)).all()
+        found = (await find_start_offsets(client, places, begin, read_committed=False)).all()
         ends = await topic_admin.list_offsets(client, dict.fromkeys(places, topic_admin.LATEST))
         consumer = Consumer(client, read_committed=False)
         consumer.positions = dict(found)
@@ -259,7 +259,7 @@ async def latency(client: Client, load: LatencyLoad) -> int:
                 if not number % EVERY and not load.as_json:
                     print(f"{number}\t{took_ms:.4f}", flush=True)
         finally:  # also after an interruption
-            _tell_latencies(latencies, load)
+            _print_latencies(latencies, load)
     return 0
 
 
@@ -267,7 +267,7 @@ async def _ends(client: Client, topic: str) -> dict[TopicPartition, int]:
     """Return the log ends of the partitions with a leader: the others get no record either."""
     numbers = (await client.topic_as_it_is(topic)).leaders
     places = [TopicPartition(topic, number) for number, leader in sorted(numbers.items()) if leader >= 0]
-    answers = await topic_admin.find_offsets(briefly(client), dict.fromkeys(places, topic_admin.LATEST))
+    answers = await topic_admin.find_offsets(for_lookup(client), dict.fromkeys(places, topic_admin.LATEST))
     if not answers.found:
         raise error_of(answers.problems)
     return {one: each.offset for one, each in answers.found.items()}
@@ -283,7 +283,7 @@ async def _until_read(client: Client, consumer: Consumer, value: bytes) -> None:
     raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "a record that was acknowledged was not read")
 
 
-def _tell_latencies(latencies: Latencies, load: LatencyLoad) -> None:
+def _print_latencies(latencies: Latencies, load: LatencyLoad) -> None:
     if load.as_json:
         print_json({"records": latencies.count, **latency_document(latencies, END_TO_END_PERCENTILES)})
         return

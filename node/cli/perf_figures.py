@@ -113,7 +113,7 @@ def _rates(latencies: Latencies, size_bytes: int, seconds: float, *, digits: int
 
 
 class ConsumeFigures(NamedTuple):
-    """The records that were read, and the time of the first and last read in seconds since 1970."""
+    """The records that were read, and when reading began and ended, in seconds since 1970."""
 
     begun_s: float
     ended_s: float

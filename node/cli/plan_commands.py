@@ -7,7 +7,8 @@ import asyncio
 import random
 import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from ottla.logstore.words.errors import ErrorCode, KafkaError
@@ -102,50 +103,67 @@ async def execute(
     waits: bool,
     as_json: bool,
 ) -> int:
-    """Start the moves of a plan; with `waits`, wait for their end and remove their throttles.
+    """Start the moves of a plan; with `waits`, wait for their end, then do as `verify`.
 
     `rate` limits the copies between brokers and `log_dirs_rate` those between the directories of a broker, in
     bytes per second for each broker.
     """
     replicas, log_dirs = plan
     topics = sorted({one.topic for one in replicas})
+    is_throttled = rate is not None or log_dirs_rate is not None
     async with client:
         now = await assignment(client, topics)
         _check_there(now, replicas)
         before = {one: now[one] for one in replicas}
-        if log_dirs_rate is not None:
-            limits = {throttles.LOG_DIRS_RATE: log_dirs_rate}
-            await throttles.set_throttles(client.renewed(), rates=limits, broker_ids=None, topics=())
-        # Brokers that get a replica create it in its directory if they know the directory before.
-        started = await start_log_dir_moves(client.renewed(), log_dirs)
-        if rate is not None:
-            limits = {throttles.LEADER_RATE: rate, throttles.FOLLOWER_RATE: rate}
-            await throttles.set_throttles(client.renewed(), rates=limits, broker_ids=None, topics=topics)
-        if not as_json:
-            print(f"Current partition replica assignment\n\n{plan_as_text(before)}\n")
-            print("Save this to use as the --json file during rollback", flush=True)
-            if rate is not None:
-                print(f"The inter-broker throttle limit was set to {rate} B/s", flush=True)
+        with _warning_of_throttles(is_throttled):
             if log_dirs_rate is not None:
-                print(f"The replica-alter-dir throttle limit was set to {log_dirs_rate} B/s", flush=True)
-        await cluster_admin.move_partitions(client.renewed(), replicas)
-        if not as_json:
-            print(f"Successfully started partition reassignments for {_names(replicas)}", flush=True)
-            if started:
-                print(f"Successfully started log directory moves for: {_names(started)}", flush=True)
-        if waits:
-            await until_moved(client, replicas)
-            await check_moved(client, replicas)
-            await _until_in_log_dirs(client, log_dirs, set(log_dirs) - started)
-            return await _verify(client.renewed(), plan, keeps_throttles=False, as_json=as_json)
+                limits = {throttles.LOG_DIRS_RATE: log_dirs_rate}
+                await throttles.set_throttles(client.renewed(), rates=limits, broker_ids=None, topics=())
+            # Brokers that get a replica create it in its directory if they know the directory before.
+            started = await start_log_dir_moves(client.renewed(), log_dirs)
+            if rate is not None:
+                limits = {throttles.LEADER_RATE: rate, throttles.FOLLOWER_RATE: rate}
+                await throttles.set_throttles(client.renewed(), rates=limits, broker_ids=None, topics=topics)
+            if not as_json:
+                print(f"Current partition replica assignment\n\n{plan_as_text(before)}\n")
+                print("Save this to use as the --json file during rollback", flush=True)
+                if rate is not None:
+                    print(f"The inter-broker throttle limit was set to {rate} B/s", flush=True)
+                if log_dirs_rate is not None:
+                    print(f"The replica-alter-dir throttle limit was set to {log_dirs_rate} B/s", flush=True)
+            await cluster_admin.move_partitions(client.renewed(), replicas)
+            if not as_json:
+                print(f"Successfully started partition reassignments for {_names(replicas)}", flush=True)
+                if started:
+                    print(f"Successfully started log directory moves for: {_names(started)}", flush=True)
+            if waits:
+                await until_moved(client, replicas)
+                await check_moved(client, replicas)
+                await _until_in_log_dirs(client, log_dirs, set(log_dirs) - started)
+                return await _verify(client.renewed(), plan, keeps_throttles=False, as_json=as_json)
     if as_json:
         print_json({"previous": plan_as_json(before), "started": plan_as_json(replicas, log_dirs)})
-    elif rate is not None or log_dirs_rate is not None:
+    if is_throttled:
         print(
             "warning: the throttle stays until --verify finds that the reassignment has completed.",
             file=sys.stderr,
         )
     return 0
+
+
+@contextmanager
+def _warning_of_throttles(is_throttled: bool) -> Iterator[None]:
+    """Name the command that removes throttles if the moves for which they were set fail."""
+    try:
+        yield
+    except BaseException:
+        if is_throttled:
+            print(
+                "warning: the throttle may be set; `ottla broker throttle` shows all throttles, and --clear "
+                "removes them.",
+                file=sys.stderr,
+            )
+        raise
 
 
 async def _until_in_log_dirs(client: Client, wanted: Mapping[Replica, str], missing: set[Replica]) -> None:
@@ -176,7 +194,11 @@ async def _until_in_log_dirs(client: Client, wanted: Mapping[Replica, str], miss
 
 
 async def verify(client: Client, plan: Plan, *, keeps_throttles: bool, as_json: bool) -> int:
-    """Print the state of a plan, and remove its throttle when it is complete; 1 if it is not."""
+    """Print the state of a plan; return 1 if it is not complete.
+
+    If no partition of the cluster and no replica of the plan is moving, all throttles of the cluster are
+    removed, unless `keeps_throttles`.
+    """
     async with client:
         return await _verify(client, plan, keeps_throttles=keeps_throttles, as_json=as_json)
 

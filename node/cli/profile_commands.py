@@ -34,7 +34,7 @@ def create(name: str, given: Mapping[str, str], *, is_used: bool, as_json: bool)
     profiles = read_profiles()
     if name in profiles.settings:
         raise CommandError(_EXISTS.format(name))
-    _judge(name, given)
+    _check_settings(name, given)
     _write(profiles, {**profiles.settings, name: dict(given)}, name if is_used else profiles.current)
     hint = "; it is in use" if is_used else f"; `ottla profile use {name}` selects it for all commands"
     answer({"profile": name, "created": True, "current": is_used}, f"created {name}{hint}", as_json=as_json)
@@ -49,7 +49,7 @@ def change(name: str, given: Mapping[str, str], resets: Sequence[str], *, as_jso
         if reset not in before:
             raise CommandError(f"Profile {name} has no setting {reset!r}.", EXIT_USAGE)
     after = {key: value for key, value in {**before, **given}.items() if key not in resets}
-    _judge(name, after)
+    _check_settings(name, after)
     _write(profiles, {**profiles.settings, name: after}, profiles.current)
     changed = sorted({*given, *resets})
     answer({"profile": name, "changed": changed}, f"changed {', '.join(changed)} of {name}", as_json=as_json)
@@ -206,7 +206,7 @@ def _secret(name: str) -> str:
         raise CommandError(f"The value of {name} on standard input is not UTF-8 text.", EXIT_USAGE) from None
 
 
-def _judge(name: str, settings: Mapping[str, str]) -> None:
+def _check_settings(name: str, settings: Mapping[str, str]) -> None:
     """Raise CommandError for settings with which no command could connect."""
     config = config_of(settings, f"Profile {name}")
     try:

@@ -108,15 +108,15 @@ def _parse(content: bytes, path: Path) -> Profiles:
             raise ValueError("it is larger than 1 MiB")
         found = json.loads(content)
         current, profiles = found["current"], found["profiles"]
-        is_well = isinstance(profiles, dict) and len(profiles) <= MAX_PROFILES
-        is_well = is_well and (current is None or current in profiles)
-        is_well = is_well and all(
+        is_valid = isinstance(profiles, dict) and len(profiles) <= MAX_PROFILES
+        is_valid = is_valid and (current is None or current in profiles)
+        is_valid = is_valid and all(
             _NAME.fullmatch(name)
             and isinstance(settings, dict)
             and all(isinstance(value, str) for value in settings.values())
             for name, settings in profiles.items()
         )
-        if not is_well:
+        if not is_valid:
             raise ValueError("it does not have the form that `ottla profile` writes")
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         words = str(error) if isinstance(error, ValueError) else "it does not have the expected form"

@@ -13,7 +13,7 @@ class Progress:
 
     def __init__(self) -> None:
         self._is_shown = sys.stderr.isatty()
-        self._begun_s = self._told_s = time.monotonic()
+        self._begun_s = self._shown_s = time.monotonic()
         self._has_line = False
 
     def show(self, size_bytes: int, records: int | None = None) -> None:
@@ -21,9 +21,9 @@ class Progress:
         if not self._is_shown:
             return
         now_s = time.monotonic()
-        if now_s - self._told_s < INTERVAL_S:
+        if now_s - self._shown_s < INTERVAL_S:
             return
-        self._told_s, self._has_line = now_s, True
+        self._shown_s, self._has_line = now_s, True
         rate = size_bytes / (now_s - self._begun_s)
         counted = "" if records is None else f"{records:,} records, "
         line = f"{counted}{_megabytes(size_bytes)}, {_megabytes(rate)}/s"

@@ -176,7 +176,10 @@ async def remove(client: Client, node_id: int, directory: str | None, as_json: b
 
 
 def _directory_of(view: QuorumView, node_id: int, *, is_voter: bool) -> bytes:
-    """Return the directory id of a voter or observer; zeros if the quorum has none recorded."""
+    """Return the directory id of a voter or observer; zeros for a voter without a recorded one.
+
+    CommandError if the node is not among them, or is an observer without a directory id.
+    """
     for one in view.members:
         if one.node_id == node_id and one.is_voter is is_voter:
             if one.directory_id == ZERO_UUID and not is_voter:

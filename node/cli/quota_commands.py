@@ -16,7 +16,7 @@ from ottla.node.client.cluster_client import Client
 from ottla.node.client.cluster_right import for_a_change
 from ottla.node.client.quota_admin import DEFAULT, EXACT, QuotaFilterPart, in_words
 from ottla.node.client.refusal import Refused
-from ottla.node.quota.quota_entities import QuotaEntities, Sharers
+from ottla.node.quota.quota_entities import QuotaEntities, QuotaSharers
 
 OF_CLIENTS: Final = (
     "producer_byte_rate",
@@ -180,7 +180,7 @@ def effective(quotas: Quotas, named: Mapping[str, str | None]) -> dict[str, Effe
     return found
 
 
-def _sharers_in_words(sharers: Sharers) -> str:
+def _sharers_in_words(sharers: QuotaSharers) -> str:
     clients = (
         "all clients" if sharers.client_id is None else f"clients {sharers.client_id or 'without an id'}"
     )
@@ -207,14 +207,15 @@ async def delete(
 ) -> int:
     """Remove quotas of an entity, all if none is named."""
     async with client:
-        asked = quota_admin.list_quotas(client, _parts(entity), is_strict=True)
-        found = await for_a_change(asked, AclOperation.ALTER_CONFIGS)
+        lookup = quota_admin.list_quotas(client, _parts(entity), is_strict=True)
+        found = await for_a_change(lookup, AclOperation.ALTER_CONFIGS)
         there = found.get(entity, {})
         missing = [key for key in keys if key not in there]
         if not there or missing:
             what = f"quota {missing[0]}" if missing and there else "quotas"
             raise Refused(
-                f"{_capital(in_words(entity))} has no {what}; `ottla quota list` shows all.", is_missing=True
+                f"{_capitalized(in_words(entity))} has no {what}; `ottla quota list` shows all.",
+                is_missing=True,
             )
         gone = list(dict.fromkeys(keys)) or sorted(there)
         await _alter(client, entity, dict.fromkeys(gone), dry_run)
@@ -235,7 +236,7 @@ async def _alter(
         if "Invalid configuration key" in error.detail:
             key = error.detail.rpartition(" ")[2]
             raise CommandError(
-                f"{_capital(in_words(entity))} cannot have the quota {key}. Users and client ids have "
+                f"{_capitalized(in_words(entity))} cannot have the quota {key}. Users and client ids have "
                 f"{', '.join(OF_CLIENTS)}; addresses have {', '.join(OF_ADDRESSES)}."
             )
         raise error
@@ -271,5 +272,5 @@ def _as_json(entity: QuotaEntity, key: str, value: float | None) -> dict[str, ob
     return {"entity": dict(entity), "name": key, "value": None if value is None else number(value)}
 
 
-def _capital(text: str) -> str:
+def _capitalized(text: str) -> str:
     return text[:1].upper() + text[1:]

@@ -190,9 +190,9 @@ async def elect(
         for partition, error in sorted(outcomes, key=lambda one: one.partition):
             row = {**partition._asdict(), "elected": error is None, "error": None}
             if error is None:
-                line = f"{partition} is now led by {_whom(preferred, partition, unclean)}"
+                line = f"{partition} is now led by {_broker_text(preferred, partition, unclean)}"
             elif error.code is ErrorCode.ELECTION_NOT_NEEDED:
-                line = f"{partition} was already led by {_whom(preferred, partition, unclean)}"
+                line = f"{partition} was already led by {_broker_text(preferred, partition, unclean)}"
             else:
                 failed = True
                 row["error"] = f"{error.detail} ({error.code.name})"
@@ -203,7 +203,7 @@ async def elect(
     return EXIT_FAILURE if failed else 0
 
 
-def _whom(preferred: Mapping[TopicPartition, int], partition: TopicPartition, unclean: bool) -> str:
+def _broker_text(preferred: Mapping[TopicPartition, int], partition: TopicPartition, unclean: bool) -> str:
     return "a live broker" if unclean else str(preferred.get(partition))
 
 

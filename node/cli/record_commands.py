@@ -20,17 +20,17 @@ from ottla.node.cli.answers import print_bytes
 from ottla.node.cli.failure import EXIT_USAGE, CommandError
 from ottla.node.cli.output_file import OutputFile
 from ottla.node.cli.record_text import (
-    Printer,
-    column_printer,
-    json_printer,
-    json_printer_for_terminal,
+    Formatter,
+    column_formatter,
+    format_json,
+    format_json_for_terminal,
     parse_json,
     parse_line,
-    template_printer,
+    template_formatter,
 )
 from ottla.node.cli.written_report import WrittenReport
 from ottla.node.client import topic_admin
-from ottla.node.client.ask_leaders import ELECTION_S, Answers, briefly, error_of, may_pass
+from ottla.node.client.ask_leaders import ELECTION_S, Answers, error_of, for_lookup, may_pass
 from ottla.node.client.cluster_client import Client
 from ottla.node.client.consumer import Consumer
 from ottla.node.client.deadline import Deadline
@@ -41,7 +41,7 @@ from ottla.node.client.producer import Producer, ProducerRecord
 
 READ_BYTES: Final = 256 * 1024  # of standard input per read
 MAX_CHUNKS_AHEAD: Final = 8  # read while earlier records are being sent
-PLACE_S: Final = 0.3  # for another look-up of a leader, between two fetches from the others
+LOOKUP_S: Final = 0.3  # for another look-up of start offsets, between two fetches from other partitions
 MAX_LINE_BYTES: Final = 64 * 1024 * 1024  # a line without a line break would fill the memory
 COMMIT_S: Final = 5.0  # Kafka's auto.commit.interval.ms
 
@@ -89,28 +89,31 @@ class _StandardInput:
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._chunks: asyncio.Queue[bytes] = asyncio.Queue()
+        self._chunks: asyncio.Queue[bytes | OSError] = asyncio.Queue()
         self._room = threading.Semaphore(MAX_CHUNKS_AHEAD)
         threading.Thread(target=self._read, name="stdin", daemon=True).start()
 
     def _read(self) -> None:
         while True:
             self._room.acquire()
+            chunk: bytes | OSError
             try:
                 chunk = os.read(sys.stdin.fileno(), READ_BYTES)
-            except OSError:
-                chunk = b""
+            except OSError as error:
+                chunk = error
             try:
                 self._loop.call_soon_threadsafe(self._chunks.put_nowait, chunk)
             except RuntimeError:  # the loop is closed: the command is over
                 return
-            if not chunk:
+            if not chunk or isinstance(chunk, OSError):
                 return
 
     async def next(self) -> bytes:
-        """Return some bytes; none at the end."""
+        """Return some bytes; none at the end. OSError if standard input cannot be read."""
         chunk = await self._chunks.get()
         self._room.release()
+        if isinstance(chunk, OSError):
+            raise chunk
         return chunk
 
     @property
@@ -168,7 +171,12 @@ async def _read_and_send(producer: Producer, options: ProduceOptions, report: Wr
     rest_bytes = number = 0
     is_end = False
     while not is_end:
-        chunk = await standard_input.next()
+        try:
+            chunk = await standard_input.next()
+        except OSError as error:
+            raise CommandError(
+                f"Line {number + 1} of standard input cannot be read: {error.strerror}."
+            ) from None
         is_end = not chunk
         pieces = chunk.split(b"\n")
         rest.append(pieces[0])
@@ -185,7 +193,7 @@ async def _read_and_send(producer: Producer, options: ProduceOptions, report: Wr
             _add(producer, options, line, number)
         if is_end or producer.is_full or not standard_input.has_more:
             await producer.flush()
-            report.tell()
+            report.show_progress()
     await producer.flush()
 
 
@@ -226,11 +234,11 @@ def _report_part(acknowledged: int) -> None:
 class RecordOutput:
     """Writes records to standard output or a file, and keeps the next offset of each partition."""
 
-    def __init__(self, printer: Printer, limit: int | None, file: OutputFile | None = None) -> None:
+    def __init__(self, formatter: Formatter, limit: int | None, file: OutputFile | None = None) -> None:
         self._file = file
         self.left = limit
         self.next_offsets: dict[TopicPartition, int] = {}
-        self._printer = printer
+        self._formatter = formatter
         self._pieces: list[tuple[TopicPartition, int, bytes]] = []  # not written yet
 
     @property
@@ -249,7 +257,7 @@ class RecordOutput:
             records = records[: self.left]
             self.count(len(records))
         if records:
-            piece = b"".join(self._printer(partition, record, deliveries) for record in records)
+            piece = b"".join(self._formatter(partition, record, deliveries) for record in records)
             self._pieces.append((partition, records[-1].offset + 1, piece))
 
     def flush(self) -> None:
@@ -268,10 +276,12 @@ class RecordOutput:
             self._file.sync()
 
 
-async def consume(client: Client, options: ConsumeOptions, printer: Printer, file: OutputFile | None) -> int:
+async def consume(
+    client: Client, options: ConsumeOptions, formatter: Formatter, file: OutputFile | None
+) -> int:
     try:
         begin = parse_offset_spec(options.begin)
-        output = RecordOutput(printer, options.count, file)
+        output = RecordOutput(formatter, options.count, file)
     except ValueError as error:
         raise CommandError(f"{str(error).rstrip('.')}.", EXIT_USAGE) from None
     async with client:
@@ -298,15 +308,19 @@ async def _consume_alone(
             )
         numbers = options.partitions or sorted(topic.leaders)
         partitions += [TopicPartition(name, number) for number in numbers]
-    placed = await place_all(
-        briefly(client), partitions, begin, read_committed=options.read_committed, searcher=client.renewed()
+    starts = await find_start_offsets(
+        for_lookup(client),
+        partitions,
+        begin,
+        read_committed=options.read_committed,
+        searcher=client.renewed(),
     )
-    if not placed.found:  # there is nothing else to read, so use the whole timeout
-        placed = await place_all(client, partitions, begin, read_committed=options.read_committed)
-        if not placed.found:
-            raise error_of(placed.problems)
-    consumer.positions, waiting = dict(placed.found), dict(placed.problems)
-    ends = await _ends(client, list(placed.found), options)
+    if not starts.found:  # there is nothing else to read, so use the whole timeout
+        starts = await find_start_offsets(client, partitions, begin, read_committed=options.read_committed)
+        if not starts.found:
+            raise error_of(starts.problems)
+    consumer.positions, waiting = dict(starts.found), dict(starts.problems)
+    ends = await _ends(client, list(starts.found), options)
     while not output.is_full and not _reached(consumer.positions, ends):
         for partition, records in await consumer.fetch():
             output.print(partition, _before(records, ends.get(partition)))
@@ -314,8 +328,8 @@ async def _consume_alone(
         if waiting and not ends:
             if client.deadline.is_over:
                 break
-            again = await place_all(
-                client.until(client.deadline.within(PLACE_S)),
+            again = await find_start_offsets(
+                client.until(client.deadline.within(LOOKUP_S)),
                 list(waiting),
                 begin,
                 read_committed=options.read_committed,
@@ -354,15 +368,15 @@ async def _consume_in_group(
                     raise error_of(waiting)
                 return
             if waiting:
-                again = await place_all(
-                    client.until(Deadline.after(PLACE_S)),
+                again = await find_start_offsets(
+                    client.until(Deadline.after(LOOKUP_S)),
                     list(waiting),
                     begin,
                     read_committed=options.read_committed,
                 )
                 consumer.positions |= again.found
-                waiting = _bearable(again.problems)
-            unread.tell({**waiting, **consumer.lasting(ELECTION_S)})
+                waiting = _retriable(again.problems)
+            unread.report({**waiting, **consumer.failing_for(ELECTION_S)})
             if consumer.positions:
                 for partition, records in await consumer.fetch():
                     output.print(partition, _before(records, ends.get(partition)))
@@ -375,7 +389,7 @@ async def _consume_in_group(
                 await _commit(member, output)
                 committed_s = time.monotonic()
     finally:
-        await _say_goodbye(member, output)
+        await _commit_and_leave(member, output)
 
 
 async def _commit(member: GroupMember, output: RecordOutput) -> None:
@@ -385,7 +399,7 @@ async def _commit(member: GroupMember, output: RecordOutput) -> None:
     await member.commit(offsets)
 
 
-async def _say_goodbye(member: GroupMember, output: RecordOutput) -> None:
+async def _commit_and_leave(member: GroupMember, output: RecordOutput) -> None:
     """Commit the printed records and leave; also after Ctrl-C, but not if the cluster is gone."""
     try:
         await _commit(member, output)
@@ -399,23 +413,20 @@ class _Unread:
     """Prints on stderr the partitions that cannot be read now, each once for each such time."""
 
     def __init__(self) -> None:
-        self._told: set[TopicPartition] = set()
+        self._reported: set[TopicPartition] = set()
 
-    def tell(self, problems: Mapping[TopicPartition, KafkaError]) -> None:
+    def report(self, problems: Mapping[TopicPartition, KafkaError]) -> None:
         for partition, error in sorted(problems.items()):
-            if partition not in self._told:
+            if partition not in self._reported:
                 reason = (error.detail or error.code.name).rstrip(".")
-                words = (
-                    f"{partition} cannot be read now: it has no leader ({reason}). Reading continues as "
-                    "soon as it has one."
-                )
+                words = f"{partition} cannot be read now: {reason}. Reading continues as soon as possible."
                 print(f"warning: {words}", file=sys.stderr, flush=True)
-        for partition in sorted(self._told - problems.keys()):
+        for partition in sorted(self._reported - problems.keys()):
             print(f"{partition} can be read again", file=sys.stderr, flush=True)
-        self._told = set(problems)
+        self._reported = set(problems)
 
 
-def _bearable(problems: Mapping[TopicPartition, KafkaError]) -> dict[TopicPartition, KafkaError]:
+def _retriable(problems: Mapping[TopicPartition, KafkaError]) -> dict[TopicPartition, KafkaError]:
     """Return these errors if all of them can be retried; KafkaError if one cannot."""
     if not all(may_pass(error) for error in problems.values()):
         raise error_of(problems)
@@ -445,15 +456,15 @@ async def resume(
         await member.heartbeat()
         return not member.must_rejoin
 
-    placed = await place_all(
-        briefly(client.renewed()),
+    starts = await find_start_offsets(
+        for_lookup(client.renewed()),
         fresh,
         begin,
         read_committed=read_committed,
         searcher=client.renewed(),
         goes_on=is_member,
     )
-    return None if member.must_rejoin else Answers({**known, **placed.found}, _bearable(placed.problems))
+    return None if member.must_rejoin else Answers({**known, **starts.found}, _retriable(starts.problems))
 
 
 async def _ends(
@@ -464,7 +475,7 @@ async def _ends(
         return {}
     # A partition whose end is unknown is read only until the others have reached theirs.
     answers = await topic_admin.find_offsets(
-        briefly(client.renewed()),
+        for_lookup(client.renewed()),
         dict.fromkeys(partitions, topic_admin.LATEST),
         isolation_level=int(options.read_committed),
     )
@@ -514,18 +525,18 @@ def open_output(options: PrintOptions) -> Iterator[OutputFile | None]:
         file.close()
 
 
-def printer_of(options: PrintOptions) -> Printer:
-    """Return the printer for these options; CommandError for a template with an unknown letter."""
+def formatter_of(options: PrintOptions) -> Formatter:
+    """Return the formatter for these options; CommandError for a template with an unknown letter."""
     for_terminal = not options.is_raw and options.file is None and sys.stdout.isatty()
     if options.is_json:
-        return json_printer_for_terminal if for_terminal else json_printer
+        return format_json_for_terminal if for_terminal else format_json
     if options.template is not None:
         try:
-            return template_printer(options.template, for_terminal=for_terminal)
+            return template_formatter(options.template, for_terminal=for_terminal)
         except ValueError as error:
             raise CommandError(f"{str(error).rstrip('.')}.", EXIT_USAGE) from None
     separator = options.separator.replace("\\t", "\t").replace("\\n", "\n")
-    return column_printer(options.shown, separator, for_terminal=for_terminal)
+    return column_formatter(options.shown, separator, for_terminal=for_terminal)
 
 
 # ---- start offsets -------------------------------------------------------------------------------
@@ -562,21 +573,23 @@ async def _always() -> bool:
     return True
 
 
-async def place_all(
+async def find_start_offsets(
     client: Client,
     partitions: Sequence[TopicPartition],
-    place: OffsetSpec,
+    begin: OffsetSpec,
     *,
     read_committed: bool,
     searcher: Client | None = None,
     goes_on: Callable[[], Awaitable[bool]] = _always,
 ) -> Answers[int]:
-    """Return the offsets of a start in these partitions; for a time after the last record it is the end.
+    """Return the offset at which reading starts in each partition, and the errors of the other partitions.
 
-    A search for the newest records has the time of `searcher`, and continues as `newest_offsets` says.
+    For a time after the last record it is the end of the log. OFFSET_OUT_OF_RANGE if a partition does not
+    have the given offset. A search for the newest records has the time of `searcher`, and goes on while
+    `goes_on` returns True.
     """
-    if place.timestamp is not None:
-        answers = await topic_admin.find_offsets(client, dict.fromkeys(partitions, place.timestamp))
+    if begin.timestamp is not None:
+        answers = await topic_admin.find_offsets(client, dict.fromkeys(partitions, begin.timestamp))
         found = {one: each.offset for one, each in answers.found.items() if each.offset >= 0}
         late = [one for one in answers.found if one not in found]
         ends = await topic_admin.find_offsets(client, dict.fromkeys(late, topic_admin.LATEST))
@@ -588,22 +601,22 @@ async def place_all(
     )
     problems = {**first.problems, **last.problems}
     spans = {one: Span(first.found[one].offset, end.offset) for one, end in last.found.items()}
-    if place.before_end is not None:
+    if begin.before_end is not None:
         newest = await newest_offsets(
-            searcher or client, spans, place.before_end, read_committed=read_committed, goes_on=goes_on
+            searcher or client, spans, begin.before_end, read_committed=read_committed, goes_on=goes_on
         )
         for partition, one in newest.items():
             if one.shortfall is not None and await goes_on():
-                _warn_of_shortfall(partition, place.before_end, one)
+                _warn_of_shortfall(partition, begin.before_end, one)
         return Answers({partition: one.offset for partition, one in newest.items()}, problems)
-    assert place.offset is not None
+    assert begin.offset is not None
     for partition, span in spans.items():
-        if not span.first <= place.offset <= span.end:
+        if not span.first <= begin.offset <= span.end:
             raise KafkaError(
                 ErrorCode.OFFSET_OUT_OF_RANGE,
-                f"{partition} has offsets {span.first} to {span.end}, but --from is {place.offset}",
+                f"{partition} has offsets {span.first} to {span.end}, but --from is {begin.offset}",
             )
-    return Answers(dict.fromkeys(spans, place.offset), problems)
+    return Answers(dict.fromkeys(spans, begin.offset), problems)
 
 
 _SHORTFALLS: Final = {

@@ -108,13 +108,13 @@ Worker = Annotated[
     ),
 ]
 RejectCode = Annotated[
-    int,
+    int | None,
     typer.Option(
         "--reject-exit-code",
         metavar="CODE",
         min=1,
         max=255,
-        help="with --exec, the exit code that rejects a record",
+        help="with --exec, the exit code that rejects a record (default 65)",
     ),
 ]
 IdleTimeout = Annotated[

@@ -1,7 +1,8 @@
 """Records as lines of text: the input of `ottla produce` and the output of `ottla consume`.
 
-Both use the same JSON, so that the output of one is input for the other: "key" and "value" are text, replaced
-by "key_base64" and "value_base64" if the bytes are not UTF-8.
+Both use the same JSON, so that the output of one is input for the other: "key" and "value" are text (the
+input may also have any other JSON value, stored as JSON), replaced by "key_base64" and "value_base64" if the
+bytes are not UTF-8.
 """
 
 import base64
@@ -29,8 +30,11 @@ _ESCAPES: Final = {"n": b"\n", "t": b"\t", "r": b"\r", "0": b"\0", "\\": b"\\"}
 Field = Callable[[TopicPartition, Record, int | None], bytes]
 
 
-class Printer(Protocol):
-    """Formats a record as a line. Records of a share group have a delivery count."""
+class Formatter(Protocol):
+    """Formats a record as bytes to write: a line, or the text of a template.
+
+    Records of a share group have a delivery count.
+    """
 
     def __call__(
         self, partition: TopicPartition, record: Record, deliveries: int | None = None, /
@@ -59,9 +63,11 @@ def parse_json(line: bytes) -> ProducerRecord:
         # Files of Windows begin with the byte order mark.
         fields = load_json(line.removeprefix(codecs.BOM_UTF8))
     except ValueError as error:
-        raise ValueError(f"this is not JSON that can be stored unchanged: {error}") from None
+        raise ValueError(
+            f"this line is not JSON, or not JSON that can be stored unchanged: {error}"
+        ) from None
     if not isinstance(fields, dict):
-        raise ValueError("this is not a JSON object")
+        raise ValueError("this line is not a JSON object")
     _check_names(fields, _RECORD_NAMES)
     return ProducerRecord(
         _bytes_of(fields, "key"),
@@ -83,6 +89,10 @@ def _check_names(fields: dict[str, Any], known: tuple[str, ...]) -> None:
 
 
 def _bytes_of(fields: dict[str, Any], name: str) -> bytes | None:
+    """Return the bytes of a field, None if it is absent or null.
+
+    They are decoded from base64, a string as UTF-8, or any other JSON value as JSON.
+    """
     encoded = fields.get(f"{name}_base64")
     if encoded is not None:
         try:
@@ -118,7 +128,7 @@ def _integer(fields: dict[str, Any], name: str, largest: int) -> int | None:
     if number is None:
         return None
     if not isinstance(number, int) or isinstance(number, bool) or not -1 <= number <= largest:
-        raise ValueError(f"{name} is not a number, or out of range")
+        raise ValueError(f"{name} must be an integer from -1 to {largest}")
     return None if name == "partition" and number < 0 else number
 
 
@@ -133,12 +143,12 @@ def escaped_for_terminal(content: bytes) -> bytes:
     return escape_controls(content.decode("utf-8", "backslashreplace"), keeps_lines=True).encode()
 
 
-def json_printer(partition: TopicPartition, record: Record, deliveries: int | None = None, /) -> bytes:
+def format_json(partition: TopicPartition, record: Record, deliveries: int | None = None, /) -> bytes:
     """Return a record as one line of JSON."""
     return _json_line(partition, record, deliveries).encode() + b"\n"
 
 
-def json_printer_for_terminal(
+def format_json_for_terminal(
     partition: TopicPartition, record: Record, deliveries: int | None = None, /
 ) -> bytes:
     """Return a record as one line of JSON; control characters that JSON allows are escaped too."""
@@ -174,8 +184,8 @@ def _text_or_base64(name: str, content: bytes | None) -> dict[str, str | None]:
         return {f"{name}_base64": base64.b64encode(content).decode()}
 
 
-def column_printer(shown: Collection[str], separator: str, *, for_terminal: bool = False) -> Printer:
-    """Return a printer of the columns in `shown` and the value, in a fixed order."""
+def column_formatter(shown: Collection[str], separator: str, *, for_terminal: bool = False) -> Formatter:
+    """Return a formatter of the columns in `shown` and the value, in a fixed order."""
     fields = _TERMINAL_FIELDS if for_terminal else _FIELDS
     columns: list[Field] = [
         fields[letter]
@@ -194,47 +204,46 @@ def column_printer(shown: Collection[str], separator: str, *, for_terminal: bool
     columns.append(fields["s"])
     between = separator.encode()
 
-    def print_columns(partition: TopicPartition, record: Record, deliveries: int | None = None, /) -> bytes:
+    def format_columns(partition: TopicPartition, record: Record, deliveries: int | None = None, /) -> bytes:
         return between.join(column(partition, record, deliveries) for column in columns) + b"\n"
 
-    return print_columns
+    return format_columns
 
 
 def _value_line(_: TopicPartition, record: Record, deliveries: int | None = None, /) -> bytes:
     return (record.value or b"") + b"\n"
 
 
-def template_printer(template: str, *, for_terminal: bool = False) -> Printer:
-    """Return a printer of a template with %-letters as in kcat; ValueError for an unknown letter."""
+def template_formatter(template: str, *, for_terminal: bool = False) -> Formatter:
+    """Return a formatter of a template with %-letters as in kcat; ValueError for an unknown letter."""
     fields = _TERMINAL_FIELDS if for_terminal else _FIELDS
     parts: list[bytes | Field] = []
     position = 0
     while position < len(template):
         character = template[position]
-        follower = template[position + 1 : position + 2]
+        next_character = template[position + 1 : position + 2]
         position += 1
-        if character == "\\" and follower in _ESCAPES and follower:
-            parts.append(_ESCAPES[follower])
+        if character == "\\" and next_character in _ESCAPES:
+            parts.append(_ESCAPES[next_character])
             position += 1
-        elif character == "%" and follower == "%":
+        elif character == "%" and next_character == "%":
             parts.append(b"%")
             position += 1
         elif character == "%":
-            if follower not in _FIELDS or not follower:
-                raise ValueError(
-                    f"%{follower} is not a field; use one of {' '.join('%' + one for one in _FIELDS)} %%"
-                )
-            parts.append(fields[follower])
+            if next_character not in _FIELDS:
+                known = " ".join("%" + one for one in _FIELDS)
+                raise ValueError(f"%{next_character} is not a field; use one of {known} %%")
+            parts.append(fields[next_character])
             position += 1
         else:
             parts.append(character.encode("utf-8", "surrogateescape"))
 
-    def print_template(partition: TopicPartition, record: Record, deliveries: int | None = None, /) -> bytes:
+    def format_template(partition: TopicPartition, record: Record, deliveries: int | None = None, /) -> bytes:
         return b"".join(
             part if isinstance(part, bytes) else part(partition, record, deliveries) for part in parts
         )
 
-    return print_template
+    return format_template
 
 
 def _headers_text(headers: Headers) -> bytes:

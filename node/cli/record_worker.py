@@ -19,6 +19,7 @@ from ottla.node.client.acquired_records import SharedRecord
 from ottla.node.wire.acknowledge_type import AcknowledgeType
 
 FILE_PLACE: Final = "{}"
+REJECT_EXIT_CODE: Final = 65  # EX_DATAERR of sysexits.h
 KEEP_S: Final = 1.0  # between two calls that renew the lock if it is due
 END_S: Final = 5.0  # for a command to end after SIGTERM
 MAX_KEY_BYTES: Final = 64 * 1024  # the environment has little room

@@ -81,7 +81,7 @@ def start(
     elif nodes:
         _run_host(nodes, texts, config_file)
     else:
-        _run(texts, config_file, _tell_ready)
+        _run(texts, config_file, _print_ready)
 
 
 def _run_host(nodes: Sequence[HostNode], overrides: Sequence[str], config_file: Path | None) -> None:
@@ -119,7 +119,7 @@ def settings_text(config: BrokerConfig) -> str:
     )
 
 
-def _tell_ready(node: Broker) -> None:
+def _print_ready(node: Broker) -> None:
     directories = ",".join(str(path) for path in node.config.log_dirs)
     what = "bootstrap" if node.config.is_broker else "controller"
     lines = [f"READY {what}={_bootstrap(node)} rest={_rest(node)} data={directories}"]

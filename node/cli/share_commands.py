@@ -10,7 +10,7 @@ from ottla.logstore.words.escaped_text import escape_controls
 from ottla.node.cli.failure import EXIT_FAILURE
 from ottla.node.cli.output_file import OutputFile
 from ottla.node.cli.record_commands import RecordOutput
-from ottla.node.cli.record_text import Printer
+from ottla.node.cli.record_text import Formatter
 from ottla.node.cli.record_worker import RecordWorker
 from ottla.node.client.cluster_client import Client
 from ottla.node.client.share_consumer import LostAcknowledgement, ShareConsumer, ShareLimits
@@ -33,18 +33,20 @@ class ShareOptions:
     idle_s: float | None
 
 
-async def consume(client: Client, options: ShareOptions, printer: Printer, file: OutputFile | None) -> int:
+async def consume(
+    client: Client, options: ShareOptions, formatter: Formatter, file: OutputFile | None
+) -> int:
     """Read until the count, the idle time or a signal; 1 if an acknowledgement was not accepted."""
     async with client:
         for name in options.topics:
             await client.topic_as_it_is(name)
         limits = ShareLimits() if options.worker is None else ShareLimits(RECORDS_OF_A_WORKER)
         consumer = ShareConsumer(client, options.group, options.topics, limits=limits)
-        loop = _Loop(consumer, options, RecordOutput(printer, options.count, file))
+        loop = _Loop(consumer, options, RecordOutput(formatter, options.count, file))
         try:
             await loop.run()
         finally:
-            await loop.say_goodbye()
+            await loop.leave()
     return EXIT_FAILURE if loop.has_lost else 0
 
 
@@ -60,10 +62,10 @@ class _Loop:
 
     async def run(self) -> None:
         """Run until the number of records is reached, or no record came for the idle time."""
-        heard_s = time.monotonic()
+        received_s = time.monotonic()
         while not self._output.is_full:
             records = await self._consumer.poll(self._output.left)
-            self._tell_of_unreadable()
+            self._print_unreadable()
             for shared in records:
                 if self._options.worker is not None:
                     kind = await self._options.worker.work(shared, self._consumer.keep_alive)
@@ -77,12 +79,12 @@ class _Loop:
                 self._output.sync()
                 for shared in records:
                     self._consumer.acknowledge(shared, self._options.acknowledge)
-            self._tell_of_lost(await self._consumer.commit())
+            self._print_lost(await self._consumer.commit())
             # The first assignment takes time: the group first initializes the state of new partitions.
             if records or (not self._has_begun and self._consumer.member.assigned):
                 self._has_begun = True
-                heard_s = time.monotonic()
-            elif self._is_idle(time.monotonic() - heard_s):
+                received_s = time.monotonic()
+            elif self._is_idle(time.monotonic() - received_s):
                 return
 
     def _is_idle(self, silent_s: float) -> bool:
@@ -91,15 +93,15 @@ class _Loop:
             limit_s = max(limit_s, FIRST_ASSIGNMENT_S)
         return limit_s is not None and silent_s >= limit_s
 
-    async def say_goodbye(self) -> None:
+    async def leave(self) -> None:
         """Release the records that are held and leave; also after Ctrl-C, but not if the cluster is gone."""
         try:
-            self._tell_of_lost(await self._consumer.close())
+            self._print_lost(await self._consumer.close())
         except KafkaError:
             if sys.exception() is None:
                 raise
 
-    def _tell_of_unreadable(self) -> None:
+    def _print_unreadable(self) -> None:
         for one in self._consumer.take_unreadable():
             where = f"offset {one.first}" if one.first == one.last else f"offsets {one.first} to {one.last}"
             print(
@@ -109,7 +111,7 @@ class _Loop:
                 flush=True,
             )
 
-    def _tell_of_lost(self, lost: list[LostAcknowledgement]) -> None:
+    def _print_lost(self, lost: list[LostAcknowledgement]) -> None:
         for one in lost:
             first, last, kind = one.range
             if kind is AcknowledgeType.RENEW or kind is AcknowledgeType.GAP:

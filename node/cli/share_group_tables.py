@@ -9,34 +9,41 @@ from ottla.node.client.group_lag import PartitionLag
 from ottla.node.client.share_group_as_json import error_word, state_word
 from ottla.node.wire.messages.describe_share_partitions import InFlightRange, InFlightState
 
-_PLACES: Final = ("topic", "partition", "start", "end", "lag", "members")
-_IN_FLIGHT: Final = ("acquired", "available", "waiting", "most deliveries", "next lock ends")
-_AGAIN: Final = ("topic", "partition", "offsets", "deliveries", "state", "member", "lock ends")
+_PARTITION_COLUMNS: Final = ("topic", "partition", "start", "end", "lag", "members")
+_IN_FLIGHT_COLUMNS: Final = ("acquired", "available", "waiting", "most deliveries", "next lock expiry")
+_REDELIVERED_COLUMNS: Final = ("topic", "partition", "offsets", "deliveries", "state", "member", "lock ends")
 # Records that were delivered only once are not listed.
-_TWICE: Final = 2
+_MIN_LISTED_DELIVERIES: Final = 2
 
 
 def print_partitions(
     lags: Mapping[TopicPartition, PartitionLag], members: Mapping[TopicPartition, int]
 ) -> None:
-    """Print the partitions, the records delivered more than once, and failures to write dead letters."""
-    is_told = any(lag.in_flight is not None for lag in lags.values())
+    """Print the partitions, their records with the most deliveries, and failures to write dead letters."""
+    has_in_flight = any(lag.in_flight is not None for lag in lags.values())
     rows: list[tuple[object, ...]] = []
     for one, lag in lags.items():
-        row = (one.topic, one.partition, lag.committed, lag.end, lag.records, members.get(one, 0))
-        rows.append((*row, *_in_flight(lag.in_flight)) if is_told else row)
-    print_table((*_PLACES, *_IN_FLIGHT) if is_told else _PLACES, rows)
-    again = list(_again(lags))
-    if again:
-        print("delivered more than once, most often first:")
-        print_table(_AGAIN, again)
+        row = (
+            one.topic,
+            one.partition,
+            lag.committed_offset,
+            lag.log_end_offset,
+            lag.records,
+            members.get(one, 0),
+        )
+        rows.append((*row, *_in_flight(lag.in_flight)) if has_in_flight else row)
+    print_table((*_PARTITION_COLUMNS, *_IN_FLIGHT_COLUMNS) if has_in_flight else _PARTITION_COLUMNS, rows)
+    redelivered = list(_redelivered_rows(lags))
+    if redelivered:
+        print("records of each partition with the most deliveries (more than one):")
+        print_table(_REDELIVERED_COLUMNS, redelivered)
     for one, lag in lags.items():
         failure = None if lag.in_flight is None else error_word(lag.in_flight.letter_failure)
         if failure is not None and lag.in_flight is not None:
-            print(f"{_letters_of(str(one), lag.in_flight)}: {failure}")
+            print(f"{_dead_letter_failure(str(one), lag.in_flight)}: {failure}")
 
 
-def _letters_of(partition: str, state: InFlightState) -> str:
+def _dead_letter_failure(partition: str, state: InFlightState) -> str:
     if state.letters_go_on:
         return f"dead letters of {partition} are retried after a failed attempt"
     when = "" if state.letter_failure_ms < 0 else f" {state.letter_failure_ms // 1000} s ago"
@@ -45,7 +52,7 @@ def _letters_of(partition: str, state: InFlightState) -> str:
 
 def _in_flight(state: InFlightState | None) -> tuple[object, ...]:
     if state is None:
-        return (None,) * len(_IN_FLIGHT)
+        return (None,) * len(_IN_FLIGHT_COLUMNS)
     most = state.most_delivered[0] if state.most_delivered else None
     lock = state.next_locks[0] if state.next_locks else None
     return (
@@ -59,10 +66,10 @@ def _in_flight(state: InFlightState | None) -> tuple[object, ...]:
     )
 
 
-def _again(lags: Mapping[TopicPartition, PartitionLag]) -> Iterator[tuple[object, ...]]:
+def _redelivered_rows(lags: Mapping[TopicPartition, PartitionLag]) -> Iterator[tuple[object, ...]]:
     for partition, lag in lags.items():
         for one in () if lag.in_flight is None else lag.in_flight.most_delivered:
-            if one.delivery_count >= _TWICE:
+            if one.delivery_count >= _MIN_LISTED_DELIVERIES:
                 yield (
                     partition.topic,
                     partition.partition,

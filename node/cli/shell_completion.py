@@ -17,12 +17,12 @@ Shell = Literal["bash", "zsh", "fish"]
 INSTALL: Final = "--install-completion"
 SHOW: Final = "--show-completion"
 PROGRAM: Final = "ottla"
-ASKED: Final = "_OTTLA_COMPLETE"  # set by the scripts
+COMPLETE_VARIABLE: Final = "_OTTLA_COMPLETE"  # set by the scripts
 
 
 def answer_shells(environment: Mapping[str, str] = os.environ) -> None:
     """Prepare Typer to answer the script of a shell, if that started this process."""
-    if ASKED in environment:
+    if COMPLETE_VARIABLE in environment:
         from typer.completion import completion_init  # type: ignore[attr-defined]
 
         completion_init()
@@ -51,7 +51,7 @@ def show_completion(shell: str | None) -> None:
     if shell is not None:
         from typer.completion import get_completion_script  # type: ignore[attr-defined]
 
-        print(get_completion_script(prog_name=PROGRAM, complete_var=ASKED, shell=shell))
+        print(get_completion_script(prog_name=PROGRAM, complete_var=COMPLETE_VARIABLE, shell=shell))
         raise typer.Exit
 
 
@@ -61,7 +61,7 @@ def install_completion(shell: str | None) -> None:
         from typer.completion import install  # type: ignore[attr-defined]
 
         try:
-            _, path = install(shell=shell, prog_name=PROGRAM, complete_var=ASKED)
+            _, path = install(shell=shell, prog_name=PROGRAM, complete_var=COMPLETE_VARIABLE)
         except OSError as error:
             raise CommandError(f"{error.filename}: {error.strerror}.") from None
         print(f"{path} completes {PROGRAM} in each {shell} that starts from now on.")

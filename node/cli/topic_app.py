@@ -112,7 +112,7 @@ def topic_describe(
     client, as_json = client_of(bootstrap, command_config, timeout), output == "json"
     if under_replicated or unavailable:
         run(
-            lambda: commands.describe_ill(
+            lambda: commands.describe_unhealthy(
                 client, topics, under_replicated=under_replicated, unavailable=unavailable, as_json=as_json
             )
         )
@@ -262,8 +262,9 @@ def topic_copy(
     """Copy the records that a topic has now into another topic, of this cluster or another one.
 
     Each partition is copied into the one of the same number, with keys, headers, timestamps and order.
-    Records of aborted transactions are left out. After an error or Ctrl-C the table shows where to continue
-    each partition: `--partition N --from OFFSET`.
+    Records of aborted transactions are left out, and a partition is copied only up to the first record of an
+    open transaction. After an error or Ctrl-C the table shows where to continue each partition:
+    `--partition N --from OFFSET`.
 
     Examples:
 
@@ -491,12 +492,12 @@ def topic_config(
     import ottla.node.cli.config_commands as commands
     from ottla.node.client.topic_admin import config_of_topic
 
-    settings, of = dict(pairs_of(change)), config_of_topic(name)
+    settings, resource = dict(pairs_of(change)), config_of_topic(name)
     client = client_of(bootstrap, command_config, timeout)
     run(
         lambda: commands.configure(
             client,
-            of,
+            resource,
             settings,
             reset or [],
             everything=everything,

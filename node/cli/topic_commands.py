@@ -8,7 +8,7 @@ from ottla.logstore.words.escaped_text import escape_controls
 from ottla.logstore.words.topic_partition import TopicPartition, uuid_to_text
 from ottla.node.cli.answers import Results, answer, print_json
 from ottla.node.client import topic_admin
-from ottla.node.client.ask_leaders import briefly
+from ottla.node.client.ask_leaders import for_lookup
 from ottla.node.client.cluster_client import Client
 from ottla.node.client.cluster_health import partition_states
 from ottla.node.client.topic_admin import EligibleReplicas
@@ -114,9 +114,9 @@ async def _description(client: Client, topic: MetadataResponseTopic) -> dict[str
     led = [one.partition_index for one in topic.partitions if one.leader_id >= 0]
     partitions = [TopicPartition(topic.name, number) for number in led]
     # The offsets of a partition that just lost its leader stay unknown.
-    asked = briefly(client)
-    first = (await topic_admin.find_offsets(asked, dict.fromkeys(partitions, topic_admin.EARLIEST))).found
-    last = (await topic_admin.find_offsets(asked, dict.fromkeys(partitions, topic_admin.LATEST))).found
+    lookup = for_lookup(client)
+    first = (await topic_admin.find_offsets(lookup, dict.fromkeys(partitions, topic_admin.EARLIEST))).found
+    last = (await topic_admin.find_offsets(lookup, dict.fromkeys(partitions, topic_admin.LATEST))).found
     configs = await topic_admin.describe_configs(client, topic_admin.config_of_topic(topic.name))
     eligible = await topic_admin.eligible_replicas(client, [topic.name])
     rows = []
@@ -145,7 +145,7 @@ async def _description(client: Client, topic: MetadataResponseTopic) -> dict[str
     }
 
 
-async def describe_ill(
+async def describe_unhealthy(
     client: Client,
     names: Sequence[str] | None,
     *,
@@ -157,13 +157,15 @@ async def describe_ill(
     async with client:
         if names:
             await topic_admin.describe_topics(client, names)  # raises if one does not exist
-        ill = [
+        unhealthy = [
             one
             for one in sorted(await partition_states(client))
             if not names or one.partition.topic in names
             if (under_replicated and one.is_under_replicated) or (unavailable and one.leader < 0)
         ]
-        eligible = await topic_admin.eligible_replicas(client, sorted({one.partition.topic for one in ill}))
+        eligible = await topic_admin.eligible_replicas(
+            client, sorted({one.partition.topic for one in unhealthy})
+        )
     rows = [
         {
             **one.partition._asdict(),
@@ -172,7 +174,7 @@ async def describe_ill(
             "in_sync_replicas": list(one.isr),
             **_eligible_as_json(eligible.get(one.partition)),
         }
-        for one in ill
+        for one in unhealthy
     ]
     if as_json:
         print_json(rows)

@@ -9,7 +9,7 @@ from ottla.logstore.words.errors import KafkaError
 from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.cli import txn_tables
 from ottla.node.cli.answers import answer, print_json
-from ottla.node.cli.failure import EXIT_FAILURE, EXIT_USAGE, CommandError, complain_of_brokers, explain
+from ottla.node.cli.failure import EXIT_FAILURE, EXIT_USAGE, CommandError, explain, print_broker_problems
 from ottla.node.client import txn_admin, txn_as_json, txn_control
 from ottla.node.client.cluster_client import Client
 from ottla.node.client.group_reset import Topics, partitions_of
@@ -47,7 +47,7 @@ async def list_all(client: Client, options: ListOptions) -> int:
         print_json(txn_as_json.listed_as_json(found, views, now_ms))
     else:
         txn_tables.print_transactions(found, views, now_ms)
-    return complain_of_brokers(answers.problems, "transactions")
+    return print_broker_problems(answers.problems, "transactions")
 
 
 async def describe(client: Client, transactional_ids: Sequence[str], as_json: bool) -> int:

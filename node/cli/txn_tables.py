@@ -19,11 +19,11 @@ def print_transactions(
     if transactions:
         print_table(
             ("id", "state", "producer", "coordinator", "open for", "timeout"),
-            [(*one, *_openness(views.get(one.transactional_id), now_ms)) for one in transactions],
+            [(*one, *_open_time(views.get(one.transactional_id), now_ms)) for one in transactions],
         )
 
 
-def _openness(view: TransactionView | None, now_ms: int) -> tuple[str | None, str | None]:
+def _open_time(view: TransactionView | None, now_ms: int) -> tuple[str | None, str | None]:
     age_ms = None if view is None else open_for_ms(view, now_ms)
     if view is None or age_ms is None:
         return None, None

@@ -95,7 +95,7 @@ def user_create(
         lambda: commands.plan_creation(client, name, mechanisms, iterations, if_not_exists=if_not_exists)
     )
     if dry_run or not wanted:
-        commands.tell_plan(name, wanted, "create", as_json=output == "json")
+        commands.print_plan(name, wanted, "create", as_json=output == "json")
         return
     password = take_password(name, file=password_file, generate=generate)
     run(
@@ -148,7 +148,7 @@ def user_password(
     client = client_of(bootstrap, command_config, timeout)
     wanted = result_of(lambda: commands.plan_password(client, name, mechanisms, iterations))
     if dry_run:
-        commands.tell_plan(name, wanted, "change", as_json=output == "json")
+        commands.print_plan(name, wanted, "change", as_json=output == "json")
         return
     password = take_password(name, file=password_file, generate=generate)
     run(

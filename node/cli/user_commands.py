@@ -112,7 +112,7 @@ async def plan_password(client: Client, name: str, mechanisms: Mechanisms, itera
     }
 
 
-def tell_plan(name: str, wanted: Wanted, verb: str, *, as_json: bool) -> None:
+def print_plan(name: str, wanted: Wanted, verb: str, *, as_json: bool) -> None:
     """Print the changes that would be made; without any, that the user exists already."""
     outcomes = [Outcome(mechanism, iterations) for mechanism, iterations in wanted.items()]
     if as_json:
@@ -144,7 +144,7 @@ async def set_password(
         _print(name, outcomes, verb, dry_run=False, is_whole=True)
         if shows_it:
             print(f"password {password}")
-    return _complain(name, outcomes)
+    return _print_failed(name, outcomes)
 
 
 async def delete(
@@ -175,7 +175,7 @@ async def delete(
             if not as_json:
                 is_whole = set(those) == set(known[name].iterations)
                 _print(name, outcomes, "delete", dry_run=dry_run, is_whole=is_whole)
-            code = _complain(name, outcomes) or code
+            code = _print_failed(name, outcomes) or code
     if as_json:
         print_json(rows)
     return code
@@ -238,14 +238,14 @@ def _print(name: str, outcomes: Sequence[Outcome], verb: str, *, dry_run: bool, 
         print(f"{past} {shown}" if is_whole and len(done) == len(outcomes) else f"{past} {of} of {shown}")
 
 
-def _complain(name: str, outcomes: Sequence[Outcome]) -> int:
-    """Print the mechanisms that were not changed on stderr; return the exit code."""
+def _print_failed(name: str, outcomes: Sequence[Outcome]) -> int:
+    """Print on stderr the mechanisms that were not changed; return the exit code."""
     failed = [one for one in outcomes if one.error is not None]
     for one in failed:
         assert one.error is not None
-        said = explain(one.error)
+        reason = explain(one.error)
         print(
-            f"ottla: {words_of(one.mechanism)} of {escape_controls(name)} was not changed: {said}",
+            f"ottla: {words_of(one.mechanism)} of {escape_controls(name)} was not changed: {reason}",
             file=sys.stderr,
         )
     return EXIT_FAILURE if failed else 0

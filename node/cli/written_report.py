@@ -18,7 +18,7 @@ class WrittenReport:
         self._is_typed = sys.stdin.isatty()
         self._progress = Progress()
 
-    def tell(self) -> None:
+    def show_progress(self) -> None:
         """Report the progress, after records were acknowledged."""
         if self._is_quiet:
             return

@@ -52,7 +52,7 @@ stored_batches        finds out if a batch whose response was lost is in the log
 throttles             throttles of replication (KIP-73)
 producer              the producer of `ottla produce`
 txn_as_json           transactions and producers as JSON
-record_batches        pending batches, and the lanes that send them in order
+record_batches        pending batches, and the queues that send them in order
 txn_control           inspects and aborts transactions, and finds hanging ones
 record_sender         the producer of the REST API, for many callers at once
 """

@@ -180,13 +180,14 @@ def subject(entry: AccessControlEntry) -> str:
     return f"{kind} {entry.resource_name}"
 
 
-def _check_number(answers: int, asked: int) -> None:
-    if answers != asked:
+def _check_number(answers: int, requested: int) -> None:
+    if answers != requested:
         raise KafkaError(
-            ErrorCode.INVALID_REQUEST, f"the server returned {answers} answers about {asked} ACLs or filters"
+            ErrorCode.INVALID_REQUEST,
+            f"the server returned {answers} answers about {requested} ACLs or filters",
         )
 
 
-def _in_parts(things: Sequence[T]) -> Iterator[Sequence[T]]:
-    for begin in range(0, len(things), AT_ONCE):
-        yield things[begin : begin + AT_ONCE]
+def _in_parts(entries: Sequence[T]) -> Iterator[Sequence[T]]:
+    for begin in range(0, len(entries), AT_ONCE):
+        yield entries[begin : begin + AT_ONCE]

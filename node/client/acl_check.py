@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.metadata_raft.acl import AccessControlEntry, AclFilter, AclOperation, PatternType, ResourceType
-from ottla.metadata_raft.acl_set import AclSet, Asker, AuthorizerSettings, Decision, super_users
+from ottla.metadata_raft.acl_set import AclDecision, AclSet, AuthorizerSettings, ClientIdentity, super_users
 from ottla.node.client.acl_admin import list_acls
 from ottla.node.client.cluster_client import Client
 from ottla.node.client.config_admin import config_of_broker, describe_resources
@@ -29,10 +29,10 @@ class AccessRules(NamedTuple):
     resource_type: ResourceType
     name: str
 
-    def decide(self, asker: Asker, operation: AclOperation) -> Decision:
+    def decide(self, client: ClientIdentity, operation: AclOperation) -> AclDecision:
         """Return the decision of a node for this principal and host."""
         settings = self.settings or AuthorizerSettings()
-        return self.acls.decide(asker, operation, self.resource_type, self.name, settings)
+        return self.acls.decide(client, operation, self.resource_type, self.name, settings)
 
 
 async def access_rules(client: Client, resource_type: ResourceType, name: str) -> AccessRules:
@@ -58,10 +58,10 @@ async def authorizer_settings(client: Client) -> AuthorizerSettings | None:
     node_ids = [one.node_id for one in (await client.refresh([])).brokers]
     problem = KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "no node returned its settings")
     for place, node_id in enumerate(node_ids):
-        of = config_of_broker(node_id)
+        resource = config_of_broker(node_id)
         share = client.until(client.deadline.share(len(node_ids) - place))
         try:
-            found = (await describe_resources(share, [of]))[of]
+            found = (await describe_resources(share, [resource]))[resource]
         except KafkaError as error:
             if error.code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
                 return None

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final, Generic, TypeVar
 
 from ottla.logstore.words.errors import KafkaError
-from ottla.node.client.cluster_client import CUT_OFF_PATIENCE_S, MAX_RETRY_PAUSE_S, RETRY_PAUSE_S, Client
+from ottla.node.client.cluster_client import CUT_OFF_RETRY_S, MAX_RETRY_PAUSE_S, RETRY_PAUSE_S, Client
 
 AT_ONCE: Final = 16  # brokers asked at the same time
 ANSWER_S: Final = 5.0  # a broker that takes longer is asked again: it may be fenced by then
@@ -35,7 +35,7 @@ async def ask_brokers(
     """
     limit = client.deadline.share(2)
     if client.cut_off_since_ms is not None:  # no broker is fenced, and none takes over
-        limit = client.deadline.within(CUT_OFF_PATIENCE_S)
+        limit = client.deadline.within(CUT_OFF_RETRY_S)
     given = None if broker_ids is None else set(broker_ids)
     found: dict[int, R] = {}
     pause_s = RETRY_PAUSE_S

@@ -12,7 +12,7 @@ from typing import Final, Generic, TypeVar
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.client.cluster_client import (
-    CUT_OFF_PATIENCE_S,
+    CUT_OFF_RETRY_S,
     MAX_RETRY_PAUSE_S,
     RETRY_PAUSE_S,
     Client,
@@ -43,7 +43,7 @@ class Answers(Generic[R]):
         return dict(self.found)
 
 
-def briefly(client: Client) -> Client:
+def for_lookup(client: Client) -> Client:
     """Return the client for a look-up that may miss partitions; half of the time is left for what follows."""
     return client.until(client.deadline.share(2).within(ELECTION_S))
 
@@ -63,14 +63,17 @@ def error_of(problems: Mapping[TopicPartition, KafkaError]) -> KafkaError:
 
 
 async def ask_leaders(client: Client, partitions: Iterable[TopicPartition], ask: Ask[R]) -> Answers[R]:
-    """Ask until each leader has answered for its partitions, or the deadline of the client is over."""
+    """Ask until each leader has answered for its partitions, or the deadline of the client is over.
+
+    An error that cannot pass ends the wait for the other partitions, too.
+    """
     missing = set(partitions)
     found: dict[TopicPartition, R] = {}
     problems: dict[TopicPartition, KafkaError] = {}
     pause_s = RETRY_PAUSE_S
     deadline = client.deadline
     if client.cut_off_since_ms is not None:  # no leader is elected
-        deadline = deadline.within(CUT_OFF_PATIENCE_S)
+        deadline = deadline.within(CUT_OFF_RETRY_S)
     while missing:
         answers = await _round(client, missing, ask)
         for partition, answer in answers.items():

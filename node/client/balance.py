@@ -90,15 +90,15 @@ async def make_plan(client: Client, settings: BalanceSettings, *, measures: bool
     partitions = []
     for topic in await topic_admin.describe_topics(client, None):
         for one in topic.partitions:
-            place = TopicPartition(topic.name or "", one.partition_index)
-            move = ongoing.get(place)
+            partition = TopicPartition(topic.name or "", one.partition_index)
+            move = ongoing.get(partition)
             leaving = move.removing_replicas if move is not None else ()
             replicas = tuple(replica for replica in one.replica_nodes if replica not in leaving)
-            size_bytes = max((sizes.get((replica, place), 0) for replica in replicas), default=0)
-            led = (one.leader_id, place)
+            size_bytes = max((sizes.get((replica, partition), 0) for replica in replicas), default=0)
+            led = (one.leader_id, partition)
             grown = max(0, sizes.get(led, 0) - before.get(led, sizes.get(led, 0)))
             rate = grown / sample_s if sample_s else 0.0
-            partitions.append(PlacedPartition(place, replicas, size_bytes, rate))
+            partitions.append(PlacedPartition(partition, replicas, size_bytes, rate))
     rooms = _rooms(log_dirs, up)
     return await asyncio.to_thread(
         partial(
@@ -146,7 +146,10 @@ async def begin(client: Client) -> None:
 
 
 async def cancel(client: Client) -> list[TopicPartition]:
-    """Stop the balance in the controller and cancel all moves; return the partitions that moved."""
+    """Stop the balance in the controller, and cancel all reassignments, also those that it did not start.
+
+    Return the partitions whose reassignments were under way.
+    """
     # The throttle is removed with the request, and then moves could complete before they are cancelled.
     moving = await _take_back(client)
     await change_config(client, config_of_all_brokers(), [ConfigChange(REQUESTED, DELETE)])
@@ -163,8 +166,8 @@ async def status(client: Client, *, measures: bool = False) -> BalanceStatus:
     """Return the settings, the current moves and the plan; `measures` as in `make_plan`."""
     settings = await read_settings(client)
     moving = {
-        place: MovingPartition(tuple(one.adding_replicas), tuple(one.removing_replicas))
-        for place, one in sorted((await cluster_admin.list_moves(client)).items())
+        partition: MovingPartition(tuple(one.adding_replicas), tuple(one.removing_replicas))
+        for partition, one in sorted((await cluster_admin.list_moves(client)).items())
     }
     return BalanceStatus(settings, moving, await make_plan(client, settings, measures=measures))
 
@@ -182,8 +185,8 @@ def as_json(made: BalancePlan, settings: BalanceSettings, most: int | None = Non
         "move_count": len(made.moves),
         "moves": [
             {
-                "topic": move.place.topic,
-                "partition": move.place.partition,
+                "topic": move.topic_partition.topic,
+                "partition": move.topic_partition.partition,
                 "replicas": list(move.before),
                 "new_replicas": list(move.after),
                 "copied_bytes": move.copied_bytes,

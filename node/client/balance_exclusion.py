@@ -17,10 +17,10 @@ from ottla.node.client.refusal import Refused
 async def settings_of_first_broker(client: Client) -> dict[str, str]:
     """Return the settings of the first broker that is up, by id; Refused if all are fenced."""
     cluster = await cluster_admin.describe_cluster(client)
-    living = [one.broker_id for one in cluster.brokers if not one.is_fenced]
-    if not living:
+    alive = [one.broker_id for one in cluster.brokers if not one.is_fenced]
+    if not alive:
         raise Refused("All brokers are fenced: start one, or wait until one has started.")
-    resource = config_of_broker(min(living))
+    resource = config_of_broker(min(alive))
     found = await describe_resources(client, [resource])
     return {one.name: one.value or "" for one in found[resource]}
 

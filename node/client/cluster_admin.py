@@ -34,7 +34,7 @@ from ottla.node.wire.messages.list_partition_reassignments import (
 from ottla.node.wire.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 
 BROKER_RESOURCE: Final = 4
-NOT_TOLD: Final = -2  # from an older node, whose response lacks the leader of the quorum
+UNKNOWN_LEADER: Final = -2  # from an older node, whose response lacks the leader of the quorum
 PREFERRED, UNCLEAN = 0, 1  # kinds of elections
 # Partitions per request: each is a record, and the controller writes at most 10,000 at once.
 MAX_MOVES: Final = 1_000
@@ -60,7 +60,7 @@ async def describe_cluster(client: Client) -> DescribeClusterResponse:
         connection = await client.any_node()
         response = await connection.request(request, DescribeClusterResponse, timeout_s=client.remaining_s)
         check(response.error_code, response.error_message, "the cluster")
-        if response.quorum_leader_id == NOT_TOLD:
+        if response.quorum_leader_id == UNKNOWN_LEADER:
             return response
         return DescribeClusterResponse(
             cluster_id=response.cluster_id,

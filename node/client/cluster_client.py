@@ -18,7 +18,7 @@ from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.logstore.words.topic_partition import ZERO_UUID, TopicPartition
 from ottla.node.client.deadline import Deadline
 from ottla.node.net.peer_client import PeerClient
-from ottla.node.secure_client.dial_refusals import is_worth_a_second_try
+from ottla.node.secure_client.dial_refusals import may_retry_once
 from ottla.node.wire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from ottla.node.wire.messages.metadata import (
     MetadataRequest,
@@ -35,7 +35,7 @@ ANSWER_WAY_S: Final = 0.5
 # too.
 CONNECT_S: Final = 2.0
 # While the quorum has no leader, requests whose answer only a leader could change are not retried for longer.
-CUT_OFF_PATIENCE_S: Final = 1.0
+CUT_OFF_RETRY_S: Final = 1.0
 RETRY_PAUSE_S: Final = 0.1  # Kafka's retry.backoff.ms
 MAX_RETRY_PAUSE_S: Final = 1.0
 GROUP, TRANSACTION = 0, 1  # key types of FindCoordinator
@@ -191,15 +191,15 @@ class Client:
         # A node that does not answer leaves the others their share of the time; it is tried again when none
         # answered.
         for limit_s in (CONNECT_S, self.deadline.remaining_s):
-            asked = [one for one in endpoints if one not in failures or _is_of_time(failures[one])]
-            for place, endpoint in enumerate(asked):
+            tried = [one for one in endpoints if one not in failures or _ran_out_of_time(failures[one])]
+            for place, endpoint in enumerate(tried):
                 try:
                     return await self._connect(
-                        endpoint, self.deadline.share(len(asked) - place).within(limit_s)
+                        endpoint, self.deadline.share(len(tried) - place).within(limit_s)
                     )
                 except KafkaError as error:
                     failures[endpoint] = error
-        raise _nobody(failures)
+        raise _unreachable(failures)
 
     async def node(self, node_id: int) -> PeerClient:
         """Return a connection to one node of the cluster."""
@@ -379,8 +379,8 @@ class Client:
         long either.
         """
         pause_s = RETRY_PAUSE_S
-        begun = self.deadline.within(CUT_OFF_PATIENCE_S)
-        had_second_try = False
+        begun = self.deadline.within(CUT_OFF_RETRY_S)
+        was_retried = False
         while True:
             try:
                 return await attempt()
@@ -395,8 +395,8 @@ class Client:
                 stays = self.cut_off_since_ms is not None and error.code is not ErrorCode.NOT_CONTROLLER
                 deadline = begun if stays else self.deadline
                 is_retriable = error.code.retriable
-                if not had_second_try and is_worth_a_second_try(error):
-                    had_second_try = is_retriable = True
+                if not was_retried and may_retry_once(error):
+                    was_retried = is_retriable = True
                 if final or not is_retriable or not deadline.allows(pause_s):
                     raise
             await asyncio.sleep(pause_s)
@@ -408,12 +408,12 @@ def _address(endpoint: tuple[str, int]) -> str:
     return f"{host}:{port}"
 
 
-def _is_of_time(error: KafkaError) -> bool:
+def _ran_out_of_time(error: KafkaError) -> bool:
     """Return True if more time might have helped: the connection was not refused."""
     return error.code is ErrorCode.REQUEST_TIMED_OUT or " within " in error.detail
 
 
-def _nobody(failures: Mapping[tuple[str, int], KafkaError]) -> KafkaError:
+def _unreachable(failures: Mapping[tuple[str, int], KafkaError]) -> KafkaError:
     """Return one error for a cluster without a reachable node; it names every address that was tried."""
     if not failures:
         return KafkaError(ErrorCode.NETWORK_EXCEPTION, "no address of a node is known")

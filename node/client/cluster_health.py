@@ -18,8 +18,8 @@ from ottla.node.wire.messages.describe_configs import (
 from ottla.node.wire.messages.metadata import MetadataResponseTopic
 
 MIN_ISR: Final = "min.insync.replicas"
-# Topics per DescribeConfigs request: the response has a line for each, and is built without a pause.
-TOPICS_OF_A_REQUEST: Final = 500
+# The response has a result for each topic, and is decoded in one turn.
+TOPICS_PER_REQUEST: Final = 500
 
 
 class PartitionState(NamedTuple):
@@ -39,7 +39,10 @@ class PartitionState(NamedTuple):
 
 
 class Health(NamedTuple):
-    """The partitions with each kind of problem, sorted; a partition may have several."""
+    """The partitions with each kind of problem, sorted; a partition may have several.
+
+    `sharing_racks` alone does not make a cluster unhealthy.
+    """
 
     controller_id: int
     brokers: Sequence[DescribeClusterBroker]
@@ -54,18 +57,22 @@ class Health(NamedTuple):
     in_sync: Mapping[int, int]
     leads: Mapping[int, int]
     cut_off_since_ms: int | None = None  # of the node that answered: the whole report is as old as that
-    crowded: Sequence[TopicPartition] = ()  # in fewer racks than they could be
+    sharing_racks: Sequence[TopicPartition] = ()  # in fewer racks than they could be
     # The brokers that a partition with a problem lacks.
     lacking: Mapping[TopicPartition, Set[int]] = MappingProxyType({})
 
-    def is_explained_by(self, down: Iterable[int], partition: TopicPartition) -> bool:
-        """Return True if these brokers are all that a partition lacks."""
+    def lacks_only(self, partition: TopicPartition, brokers: Iterable[int]) -> bool:
+        """Return True if the partition lacks brokers, and all of them are among these."""
         lacking = self.lacking.get(partition, frozenset())
-        return bool(lacking) and lacking <= set(down)
+        return bool(lacking) and lacking <= set(brokers)
 
     @property
     def is_healthy(self) -> bool:
-        """Return True if no partition has a problem, all brokers run, and the metadata are current."""
+        """Return True if a controller is known, no broker is fenced, and the metadata is current.
+
+        Besides, no partition may be leaderless, under-replicated, under min.insync.replicas or in need of an
+        unclean election, or have an offline replica.
+        """
         return self.reason is None
 
     @property
@@ -73,18 +80,18 @@ class Health(NamedTuple):
         """Return the reason why the cluster is not healthy, in a sentence; None if it is."""
         if self.cut_off_since_ms is not None:
             return cut_off_sentence(self.cut_off_since_ms)
-        troubles = [
+        counts = [
             (self.leaderless, "without a leader"),
             (self.offline, "with an offline replica"),
             (self.under_min_isr, "under min.insync.replicas"),
             (self.under_replicated, "under-replicated"),
-            (self.unclean, "without a replica in sync"),
+            (self.unclean, "without a live replica in sync"),
         ]
         found = ["no controller is known"] if self.controller_id < 0 else []
         fenced = [str(one.broker_id) for one in self.brokers if one.is_fenced]
         if fenced:
             found.append(f"not running: broker{'s' * (len(fenced) > 1)} {', '.join(fenced)}")
-        found += [f"{_partitions(len(some))} {words}" for some, words in troubles if some]
+        found += [f"{_partitions(len(some))} {words}" for some, words in counts if some]
         if not found:
             return None
         sentence = "; ".join(found)
@@ -104,7 +111,7 @@ def assess(
     cut_off_since_ms: int | None = None,
 ) -> Health:
     """Sort partitions by their problems. `min_isr` is by topic; a missing topic counts as 1."""
-    living = {one.broker_id for one in brokers if not one.is_fenced}
+    alive = {one.broker_id for one in brokers if not one.is_fenced}
     states = sorted(partitions)
     return Health(
         controller_id,
@@ -120,12 +127,12 @@ def assess(
             if len(one.isr) < min(min_isr.get(one.partition.topic, 1), len(one.replicas))
         ],
         [one.partition for one in states if one.offline],
-        [one.partition for one in states if _needs_unclean_election(one, living)],
+        [one.partition for one in states if _needs_unclean_election(one, alive)],
         Counter(broker for one in states for broker in one.replicas),
         Counter(broker for one in states for broker in one.isr),
         Counter(one.leader for one in states),
         cut_off_since_ms,
-        _crowded(states, {one.broker_id: one.rack for one in brokers}),
+        _share_racks(states, {one.broker_id: one.rack for one in brokers}),
         {one.partition: lacking for one in states if (lacking := _lacking(one))},
     )
 
@@ -137,7 +144,7 @@ def _lacking(one: PartitionState) -> frozenset[int]:
     return frozenset(one.replicas) - frozenset(one.isr) - frozenset(one.coming)
 
 
-def _crowded(states: Sequence[PartitionState], racks: Mapping[int, str | None]) -> list[TopicPartition]:
+def _share_racks(states: Sequence[PartitionState], racks: Mapping[int, str | None]) -> list[TopicPartition]:
     """Return the partitions that are in fewer racks than possible; none unless each broker has a rack."""
     if not all(racks.values()):
         return []
@@ -149,9 +156,9 @@ def _crowded(states: Sequence[PartitionState], racks: Mapping[int, str | None]) 
     ]
 
 
-def _needs_unclean_election(one: PartitionState, living: set[int]) -> bool:
-    """Return True if there is no leader and no live replica in sync, but a live one without all records."""
-    up = living - set(one.offline)
+def _needs_unclean_election(one: PartitionState, alive: set[int]) -> bool:
+    """Return True if there is no leader and no live in-sync replica, but a live replica outside the ISR."""
+    up = alive - set(one.offline)
     return one.leader < 0 and not up & set(one.isr) and bool(up & set(one.replicas))
 
 
@@ -176,16 +183,16 @@ async def _states_of(client: Client, topics: Sequence[MetadataResponseTopic]) ->
     moves = await cluster_admin.list_moves(client)
     return [
         PartitionState(
-            place,
+            partition,
             one.leader_id,
             one.replica_nodes,
             one.isr_nodes,
             one.offline_replicas,
-            moves[place].adding_replicas if place in moves else (),
+            moves[partition].adding_replicas if partition in moves else (),
         )
         for topic in topics
         for one in topic.partitions
-        for place in [TopicPartition(topic.name or "", one.partition_index)]
+        for partition in [TopicPartition(topic.name or "", one.partition_index)]
     ]
 
 
@@ -196,14 +203,14 @@ async def min_isr_of(
     there = {topic.name for topic in topics}
     found: dict[str, int] = {}
     wanted = [name for name in names if name in there]
-    for begin in range(0, len(wanted), TOPICS_OF_A_REQUEST):
+    for begin in range(0, len(wanted), TOPICS_PER_REQUEST):
         resources = [
             DescribeConfigsResource(
                 resource_type=topic_admin.config_of_topic(name).kind,
                 resource_name=name,
                 configuration_keys=[MIN_ISR],
             )
-            for name in wanted[begin : begin + TOPICS_OF_A_REQUEST]
+            for name in wanted[begin : begin + TOPICS_PER_REQUEST]
         ]
         connection = await client.any_node()
         response = await connection.request(

@@ -23,13 +23,13 @@ def check_right(error_code: int, message: str | None, subject: str, right: AclOp
     check(error_code, message, subject)
 
 
-async def for_a_change(asked: Awaitable[R], right: AclOperation) -> R:
+async def for_a_change(change: Awaitable[R], right: AclOperation) -> R:
     """Return an answer that is needed for a change; if it is denied, name the right that the change needs.
 
     The right to change something includes the right to see it, so the latter is not the one to grant.
     """
     try:
-        return await asked
+        return await change
     except KafkaError as error:
         if error.code is not ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
             raise

@@ -168,8 +168,8 @@ async def _change(
 
 
 async def change_config(
-    client: Client, of: ConfigResource, changes: Sequence[ConfigChange], *, only_check: bool = False
+    client: Client, resource: ConfigResource, changes: Sequence[ConfigChange], *, only_check: bool = False
 ) -> None:
     """Change the settings of one resource; KafkaError if the changes are rejected."""
-    for error in (await change_configs(client, {of: changes}, only_check=only_check)).values():
+    for error in (await change_configs(client, {resource: changes}, only_check=only_check)).values():
         raise error

@@ -92,15 +92,15 @@ class Consumer:
         self._kept = {}
         by_leader: dict[int, list[TopicPartition]] = {}
         problems: dict[TopicPartition, KafkaError] = {}
-        asked_of = {one: place for one, place in self.positions.items() if one not in kept}
-        leaders = await find_leaders(client, asked_of) if asked_of else {}
+        to_fetch = {one: place for one, place in self.positions.items() if one not in kept}
+        leaders = await find_leaders(client, to_fetch) if to_fetch else {}
         for partition, leader in leaders.items():
             if isinstance(leader, KafkaError):
                 problems[partition] = leader
             else:
                 by_leader.setdefault(leader, []).append(partition)
         async with asyncio.TaskGroup() as tasks:
-            asked = {
+            fetches = {
                 leader: tasks.create_task(self._fetch_from(client, leader, partitions, waits=not kept))
                 for leader, partitions in sorted(by_leader.items())
             }
@@ -111,7 +111,7 @@ class Consumer:
                 fetched.append((partition, await self._take(partition, cursor, client.deadline, room)))
             except KafkaError as error:
                 problems[partition] = error
-        for leader, task in asked.items():
+        for leader, task in fetches.items():
             result = task.result()
             if isinstance(result, KafkaError):
                 problems |= dict.fromkeys(by_leader[leader], result)
@@ -126,17 +126,17 @@ class Consumer:
                 except KafkaError as error:
                     problems[partition] = error
         fetched = [one for one in fetched if one[1]]
-        await self._bear(problems, client.deadline, has_found=bool(fetched))
+        await self._handle_problems(problems, client.deadline, has_found=bool(fetched))
         return fetched
 
-    def lasting(self, seconds: float) -> dict[TopicPartition, KafkaError]:
+    def failing_for(self, seconds: float) -> dict[TopicPartition, KafkaError]:
         """Return the partitions that were unreadable for longer than this, with the last error of each."""
         now_s = time.monotonic()
         return {
             one: error for one, error in self.problems.items() if now_s - self._failing_since_s[one] > seconds
         }
 
-    async def _bear(
+    async def _handle_problems(
         self, problems: Mapping[TopicPartition, KafkaError], deadline: Deadline, *, has_found: bool
     ) -> None:
         """Refresh metadata after stale metadata and lost leaders; raise any other error."""
@@ -147,9 +147,9 @@ class Consumer:
         final = {one: error for one, error in problems.items() if not may_pass(error)}
         if final:
             raise error_of(final)
-        lasting = self.lasting(self._client.timeout_s)
-        if self._gives_up and lasting and not has_found:  # records that were found are returned first
-            raise error_of(lasting)
+        overdue = self.failing_for(self._client.timeout_s)
+        if self._gives_up and overdue and not has_found:  # records that were found are returned first
+            raise error_of(overdue)
         for partition in problems:
             self._client.forget(partition.topic)
         if problems and not has_found:
@@ -200,11 +200,11 @@ class Consumer:
             self._kept[partition] = cursor
             return []
         records: list[Record] = []
-        steps = _taking(cursor, records, self._limits.max_records, room)
+        steps = _record_steps(cursor, records, self._limits.max_records, room)
         opening = self._client.opening if cursor.has_bytes else None
         try:
             if opening is not None:
-                is_left = await opening(lambda pause: _through(steps, deadline, pause))
+                is_left = await opening(lambda pause: _run_steps(steps, deadline, pause))
             else:
                 is_left = True
                 while True:
@@ -260,7 +260,7 @@ class _Room:
         self.left_bytes = left_bytes
 
 
-def _taking(
+def _record_steps(
     cursor: RecordCursor, records: list[Record], max_records: int, room: _Room
 ) -> Generator[None, None, bool]:
     """Add the next records in steps of some milliseconds; the result is True if some may be left."""
@@ -275,7 +275,7 @@ def _taking(
     return False
 
 
-def _through(steps: Generator[None, None, bool], deadline: Deadline, pause: Callable[[], None]) -> bool:
+def _run_steps(steps: Generator[None, None, bool], deadline: Deadline, pause: Callable[[], None]) -> bool:
     """Run the steps in a thread until the deadline; return True if some records may be left."""
     while True:
         try:

@@ -49,8 +49,9 @@ class DeadLetterSettings(NamedTuple):
 
 async def dead_letter_settings(client: Client, group_id: str) -> DeadLetterSettings:
     """Return a group's settings of dead letters; a server without KIP-1191 has none."""
-    of = config_of_group(group_id)
-    values = {one.name: one.value for one in (await describe_resources(client, [of]))[of]}
+    resource = config_of_group(group_id)
+    found = (await describe_resources(client, [resource]))[resource]
+    values = {one.name: one.value for one in found}
     return DeadLetterSettings(values.get(DEAD_LETTER_TOPIC) or None, values.get(COPIES_RECORDS) == "true")
 
 

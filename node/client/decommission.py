@@ -35,7 +35,7 @@ class Stage(Enum):
     HOLDS = "holds replicas"
     EMPTY = "holds nothing, and still runs"
     STOPPED = "holds nothing, and is stopped"
-    FORGOTTEN = "forgotten"
+    UNREGISTERED = "unregistered"
 
 
 class Progress(NamedTuple):
@@ -158,7 +158,7 @@ async def progress(client: Client, broker_id: int) -> Progress:
 
 
 async def go_on(client: Client, broker_id: int) -> Progress:
-    """Take the next step that is possible now and return the progress; call it until the stage is FORGOTTEN.
+    """Take the next possible step and return the progress; call it until the stage is UNREGISTERED.
 
     Refused if there is no such broker, so also by a call after the last one.
     """
@@ -167,4 +167,4 @@ async def go_on(client: Client, broker_id: int) -> Progress:
     if await begin_moves(client, broker_id) or known.stage is not Stage.STOPPED:
         return await progress(client, broker_id)
     await forget(client, broker_id)
-    return Progress(Stage.FORGOTTEN, ())
+    return Progress(Stage.UNREGISTERED, ())

@@ -63,7 +63,7 @@ CLASSIC, CONSUMER = "classic", "consumer"
 EMPTY, DEAD = "Empty", "Dead"
 MAX_OFFSET_VERSION: Final = 9  # of OffsetCommit and OffsetFetch: later versions have topic ids without names
 NO_OFFSET: Final = -1
-GROUPS_A_REQUEST: Final = 100  # a response has all members of each group
+GROUPS_PER_REQUEST: Final = 100  # a response has all members of each group
 # The group is not one of KIP-848, or the server has none of them.
 _NOT_OF_KIP_848: Final = {ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION}
 
@@ -213,9 +213,9 @@ async def describe_groups(client: Client, listed: Iterable[ListedGroup]) -> list
         by_coordinator.setdefault((one.coordinator_id, kind), []).append(one.group_id)
     found: list[GroupView] = []
     for (coordinator_id, kind), names in sorted(by_coordinator.items()):
-        for first in range(0, len(names), GROUPS_A_REQUEST):
+        for first in range(0, len(names), GROUPS_PER_REQUEST):
             found += await _describe_some(
-                client, coordinator_id, names[first : first + GROUPS_A_REQUEST], kind
+                client, coordinator_id, names[first : first + GROUPS_PER_REQUEST], kind
             )
     return sorted(found, key=lambda group: group.group_id)
 
@@ -418,8 +418,8 @@ def _classic_view_of(member: DescribedGroupMember, protocol_type: str) -> GroupM
 class Committed(NamedTuple):
     """The committed offsets of a group, sorted, and its lags as the coordinator returns them.
 
-    A lag is the log end offset and the age in ms, None if that is unknown. `lags` is None if the server does
-    not return any, as Apache Kafka.
+    Each of the lags is a log end offset and the age in ms of the oldest record not yet committed; None for
+    an unknown age. `lags` is None if the server does not return any, as Apache Kafka.
     """
 
     offsets: dict[TopicPartition, int]
@@ -471,13 +471,13 @@ def _committed_of(group_id: str, answer: OffsetFetchResponseGroup | OffsetFetchR
     for topic in answer.topics:
         for one in topic.partitions:
             check(one.error_code, None, f"the offset of {topic.name}-{one.partition_index}")
-            place = TopicPartition(topic.name, one.partition_index)
+            partition = TopicPartition(topic.name, one.partition_index)
             if one.committed_offset != NO_OFFSET:
-                offsets[place] = one.committed_offset
+                offsets[partition] = one.committed_offset
             if isinstance(one, OffsetFetchResponsePartitions) and one.log_end_offset >= 0:
-                lags[place] = one.log_end_offset, None if one.lag_ms < 0 else one.lag_ms
-    tells = isinstance(answer, OffsetFetchResponseGroup) and answer.has_lag
-    return Committed(dict(sorted(offsets.items())), lags if tells else None)
+                lags[partition] = one.log_end_offset, None if one.lag_ms < 0 else one.lag_ms
+    has_lags = isinstance(answer, OffsetFetchResponseGroup) and answer.has_lag
+    return Committed(dict(sorted(offsets.items())), lags if has_lags else None)
 
 
 async def commit_offsets(client: Client, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:

@@ -15,7 +15,7 @@ from ottla.logstore.record_batch import NO_TIMESTAMP
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.client import group_admin, topic_admin
-from ottla.node.client.ask_leaders import briefly
+from ottla.node.client.ask_leaders import for_lookup
 from ottla.node.client.cluster_client import RETRY_PAUSE_S, Client
 from ottla.node.client.consumer import fetch_once, records_in
 from ottla.node.client.group_admin import Committed, ListedGroup
@@ -27,14 +27,14 @@ ATTEMPTS: Final = 5  # to find a leader that moves; a caller that monitors lag w
 # Of a partition in the first fetch, since most batches are smaller. If a batch does not fit, more is fetched.
 FIRST_FETCH_BYTES: Final = 32 * 1024
 NEXT_FETCH_BYTES: Final = 1024 * 1024
-GROUPS_A_REQUEST: Final = 10  # the response, with each partition of each group, is decoded in one turn
+GROUPS_PER_REQUEST: Final = 10  # the response, with each partition of each group, is decoded in one turn
 
 
 class PartitionLag(NamedTuple):
     """The committed offset and the log end of a partition; None if unknown: no commit, or no leader."""
 
-    committed: int | None
-    end: int | None
+    committed_offset: int | None  # of a share group: its start offset
+    log_end_offset: int | None
     age_ms: int | None = None
     coordinator_lag: int | None = None  # of a share group: the lag that its coordinator returns
     in_flight: InFlightState | None = None  # of a share group: the state at the partition's leader
@@ -47,9 +47,9 @@ class PartitionLag(NamedTuple):
         """
         if self.coordinator_lag is not None:
             return self.coordinator_lag
-        if self.committed is None or self.end is None:
+        if self.committed_offset is None or self.log_end_offset is None:
             return None
-        return max(self.end - self.committed, 0)
+        return max(self.log_end_offset - self.committed_offset, 0)
 
 
 class GroupLag(NamedTuple):
@@ -62,31 +62,31 @@ class GroupLag(NamedTuple):
 async def of_group(
     client: Client,
     group_id: str,
-    read: Iterable[TopicPartition],
+    assigned: Iterable[TopicPartition],
     *,
     is_wanted: Callable[[TopicPartition], bool],
     with_age: bool,
 ) -> dict[TopicPartition, PartitionLag]:
-    """Return the lag of the partitions that a group committed, and of those that its members `read`."""
+    """Return the lag of the partitions that a group committed, and of those assigned to its members."""
     known = await group_admin.committed(client, group_id, with_lag=with_age)
-    every: dict[TopicPartition, int | None] = dict.fromkeys(read) | known.offsets
-    places = {one: offset for one, offset in every.items() if is_wanted(one)}
+    every: dict[TopicPartition, int | None] = dict.fromkeys(assigned) | known.offsets
+    committed_offsets = {one: offset for one, offset in every.items() if is_wanted(one)}
     returned = known.lags or {}
     lags = {
-        one: PartitionLag(places[one], end, age_ms)
+        one: PartitionLag(committed_offsets[one], end, age_ms)
         for one, (end, age_ms) in returned.items()
-        if one in places
+        if one in committed_offsets
     }
-    # The rest is measured: a leader that is just moving can be found, and others may know one that the
-    # coordinator does not.
-    rest = {one: offset for one, offset in places.items() if one not in lags}
+    # The rest is measured here: a new leader may have been elected, and other brokers may know a leader that
+    # the coordinator does not know yet.
+    rest = {one: offset for one, offset in committed_offsets.items() if one not in lags}
     return dict(sorted((lags | await measure(client, rest, with_age=with_age)).items()))
 
 
 async def of_share_group(
     client: Client,
     group_id: str,
-    read: Iterable[TopicPartition],
+    assigned: Iterable[TopicPartition],
     *,
     is_wanted: Callable[[TopicPartition], bool],
     with_in_flight: bool = False,
@@ -97,10 +97,10 @@ async def of_share_group(
     and have not acknowledged anything yet, the leader knows its start offset.
     """
     starts = await share_starts(client, group_id, with_in_flight=with_in_flight)
-    places = sorted(one for one in {*read, *starts} if is_wanted(one))
-    ends = await log_offsets(client, places, topic_admin.LATEST)
+    partitions = sorted(one for one in {*assigned, *starts} if is_wanted(one))
+    ends = await log_offsets(client, partitions, topic_admin.LATEST)
     lags: dict[TopicPartition, PartitionLag] = {}
-    for one in places:
+    for one in partitions:
         lags[one] = _share_lag(starts.get(one), ends.get(one))
     return lags
 
@@ -112,16 +112,17 @@ def _share_lag(start: ShareStart | None, end: int | None) -> PartitionLag:
         return PartitionLag(start.offset, end, None, start.lag, start.in_flight)
     in_flight = start.in_flight
     if in_flight is None or start.offset is not None or end is None:
-        # With the log end, records that may be acknowledged would count as lag.
+        # The log end is left out: `records` would be computed from it, and count acknowledged records as lag.
         return PartitionLag(start.offset, None, None, None, in_flight)
     left = max(end - in_flight.start_offset - in_flight.acknowledged - in_flight.archived, 0)
     return PartitionLag(in_flight.start_offset, end, None, left, in_flight)
 
 
 async def totals(client: Client, groups: Iterable[ListedGroup]) -> dict[str, GroupLag]:
-    """Return the lag of each group as its coordinator returns it; groups without one are left out.
+    """Return the total lag of each group as its coordinator returns it; two times None if it returns none.
 
-    Nothing is retried: the groups of a coordinator that is gone are missing.
+    Nothing is retried: groups are left out if their coordinator fails with a retriable error, or answers
+    them with an error.
     """
     return {name: _whole(topics.values()) for name, topics in (await by_topic(client, groups)).items()}
 
@@ -134,8 +135,8 @@ async def by_topic(client: Client, groups: Iterable[ListedGroup]) -> dict[str, d
         by_coordinator.setdefault((one.coordinator_id, is_share), []).append(one.group_id)
     found: dict[str, dict[str, GroupLag]] = {}
     for (coordinator_id, is_share), names in sorted(by_coordinator.items()):
-        for begin in range(0, len(names), GROUPS_A_REQUEST):
-            some = names[begin : begin + GROUPS_A_REQUEST]
+        for begin in range(0, len(names), GROUPS_PER_REQUEST):
+            some = names[begin : begin + GROUPS_PER_REQUEST]
             try:
                 if is_share:
                     shared = await share_lags(client, coordinator_id, some)
@@ -145,7 +146,7 @@ async def by_topic(client: Client, groups: Iterable[ListedGroup]) -> dict[str, d
                     answers = await group_admin.committed_by_groups(client, coordinator_id, some)
                     found |= {name: _lags_of(committed) for name, committed in answers.items()}
             except KafkaError as error:
-                _bear(error)
+                _raise_if_final(error)
                 break
     return found
 
@@ -176,8 +177,12 @@ async def measure(
     lags = {one: PartitionLag(offset, ends.get(one)) for one, offset in sorted(committed.items())}
     if not with_age:
         return lags
-    behind = {one: lag.committed for one, lag in lags.items() if lag.records and lag.committed is not None}
-    oldest = await _oldest_timestamps(client, behind, ends)
+    behind = {
+        one: lag.committed_offset
+        for one, lag in lags.items()
+        if lag.records and lag.committed_offset is not None
+    }
+    oldest = await _oldest_records(client, behind, ends)
     now_ms = int(time.time() * 1000)
     return {one: lag._replace(age_ms=age_ms(lag, oldest.get(one), now_ms)) for one, lag in lags.items()}
 
@@ -199,11 +204,11 @@ def age_ms(lag: PartitionLag, oldest: Oldest | None, now_ms: int) -> int | None:
 
 
 async def log_offsets(
-    client: Client, partitions: Iterable[TopicPartition], place: int, *, isolation_level: int = 0
+    client: Client, partitions: Iterable[TopicPartition], timestamp: int, *, isolation_level: int = 0
 ) -> dict[TopicPartition, int]:
     """Return the EARLIEST or LATEST offset of each partition whose leader answers; others are left out."""
     missing = set(partitions)
-    client = briefly(client)
+    client = for_lookup(client)
     found: dict[TopicPartition, int] = {}
     for attempt in range(ATTEMPTS):
         if attempt:
@@ -213,10 +218,10 @@ async def log_offsets(
         for leader, mine in (await _by_leader(client, missing)).items():
             try:
                 answers = await topic_admin.list_offsets_of(
-                    client, leader, dict.fromkeys(mine, place), isolation_level=isolation_level
+                    client, leader, dict.fromkeys(mine, timestamp), isolation_level=isolation_level
                 )
             except KafkaError as error:
-                _bear(error)
+                _raise_if_final(error)
                 continue
             found |= {one: answer.offset for one, answer in answers.items() if not answer.error_code}
         missing -= found.keys()
@@ -241,8 +246,8 @@ async def _by_leader(
     return by_leader
 
 
-def _bear(error: KafkaError) -> None:
-    """Raise an error that is not retriable; after any other, the partitions of that leader are left out."""
+def _raise_if_final(error: KafkaError) -> None:
+    """Raise the error if it is not retriable."""
     if not error.code.retriable:
         raise error
 
@@ -250,7 +255,7 @@ def _bear(error: KafkaError) -> None:
 # ---- the oldest record ---------------------------------------------------------------------------
 
 
-async def _oldest_timestamps(
+async def _oldest_records(
     client: Client, behind: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, Oldest]:
     """Return the oldest record of each partition at or after its offset; left out if no leader answers."""
@@ -260,11 +265,11 @@ async def _oldest_timestamps(
     while positions and idle < ATTEMPTS:
         before = dict(positions)
         for leader, mine in (await _by_leader(client, positions)).items():
-            asked = {one: positions[one] for one in mine}
+            requested = {one: positions[one] for one in mine}
             try:
-                answers = await fetch_once(client, leader, asked, partition_max_bytes=bytes_each)
+                answers = await fetch_once(client, leader, requested, partition_max_bytes=bytes_each)
             except KafkaError as error:
-                _bear(error)
+                _raise_if_final(error)
                 continue
             too_early = [one for one, data in answers.items() if _is_before_log(data)]
             starts = await log_offsets(client, too_early, topic_admin.EARLIEST)

@@ -59,8 +59,8 @@ REJOIN: Final = {
 }
 
 
-class Committed(NamedTuple):
-    """The committed offset of a partition; -1 for none."""
+class OffsetAndMetadata(NamedTuple):
+    """The committed offset of a partition, -1 for none, with the metadata that was committed with it."""
 
     offset: int
     leader_epoch: int
@@ -115,8 +115,8 @@ class GroupMember:
                 JoinGroupRequestProtocol(name=name, metadata=subscription) for name in (RANGE, ROUND_ROBIN)
             ],
         )
-        patience_s = REBALANCE_TIMEOUT_MS / 1000 + client.timeout_s
-        joined = await connection.request(request, JoinGroupResponse, timeout_s=patience_s)
+        rebalance_limit_s = REBALANCE_TIMEOUT_MS / 1000 + client.timeout_s
+        joined = await connection.request(request, JoinGroupResponse, timeout_s=rebalance_limit_s)
         if joined.error_code == ErrorCode.MEMBER_ID_REQUIRED:  # the id to join with (KIP-394)
             self._member_id = joined.member_id
         check(joined.error_code, None, f"the attempt to join group {self._group_id}")
@@ -132,7 +132,7 @@ class GroupMember:
             protocol_name=joined.protocol_name or RANGE,
             assignments=assignments,
         )
-        synced = await connection.request(sync, SyncGroupResponse, timeout_s=patience_s)
+        synced = await connection.request(sync, SyncGroupResponse, timeout_s=rebalance_limit_s)
         check(synced.error_code, None, f"the assignment of group {self._group_id}")
         return decode_assignment(synced.assignment)
 
@@ -178,7 +178,9 @@ class GroupMember:
         if error_code == ErrorCode.UNKNOWN_MEMBER_ID:
             self._member_id = ""
 
-    async def committed(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, Committed]:
+    async def committed(
+        self, partitions: Sequence[TopicPartition]
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
         """Return the committed offsets of the group in these partitions."""
         by_topic: dict[str, list[int]] = {}
         for name, number in partitions:
@@ -192,19 +194,19 @@ class GroupMember:
 
         client = self._client.renewed()
 
-        async def attempt() -> dict[TopicPartition, Committed]:
+        async def attempt() -> dict[TopicPartition, OffsetAndMetadata]:
             connection = await client.coordinator(self._group_id)
             response = await connection.request(
                 request, OffsetFetchResponse, timeout_s=client.remaining_s, max_version=MAX_COMMIT_VERSION
             )
             answer = response.groups[0] if response.groups else response
             check(answer.error_code, None, f"the offsets of group {self._group_id}")
-            found: dict[TopicPartition, Committed] = {}
+            found: dict[TopicPartition, OffsetAndMetadata] = {}
             for topic in answer.topics:
                 for one in topic.partitions:
                     check(one.error_code, None, f"the offset of {topic.name}-{one.partition_index}")
-                    place = TopicPartition(topic.name, one.partition_index)
-                    found[place] = Committed(
+                    partition = TopicPartition(topic.name, one.partition_index)
+                    found[partition] = OffsetAndMetadata(
                         one.committed_offset, one.committed_leader_epoch, one.metadata or ""
                     )
             return found
@@ -221,13 +223,13 @@ class GroupMember:
         if not offsets:
             return
         by_topic: dict[str, list[OffsetCommitRequestPartition]] = {}
-        for place, offset in offsets.items():
+        for partition, offset in offsets.items():
             one = OffsetCommitRequestPartition(
-                partition_index=place.partition,
+                partition_index=partition.partition,
                 committed_offset=offset,
-                committed_metadata=(metadata or {}).get(place, ""),
+                committed_metadata=(metadata or {}).get(partition, ""),
             )
-            by_topic.setdefault(place.topic, []).append(one)
+            by_topic.setdefault(partition.topic, []).append(one)
         request = OffsetCommitRequest(
             group_id=self._group_id,
             generation_id_or_member_epoch=self._generation,

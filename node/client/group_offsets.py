@@ -18,7 +18,7 @@ MAX_OFFSET = 2**63 - 1
 MAX_PARTITION = 2**31 - 1
 
 
-class Edge(Enum):
+class LogBound(Enum):
     """A target that every partition has: the start of the log, its end, or the committed offset."""
 
     EARLIEST = "earliest"
@@ -50,7 +50,7 @@ class ToFile(NamedTuple):
     offsets: Mapping[str, Mapping[TopicPartition, int]]
 
 
-Target: TypeAlias = Edge | ToOffset | ShiftBy | ToTime | ToFile
+Target: TypeAlias = LogBound | ToOffset | ShiftBy | ToTime | ToFile
 
 
 class PartitionFacts(NamedTuple):
@@ -79,11 +79,11 @@ def plan_reset(group_id: str, target: Target, facts: Mapping[TopicPartition, Par
 def _change(group_id: str, partition: TopicPartition, target: Target, known: PartitionFacts) -> Change:
     warning = None
     match target:
-        case Edge.EARLIEST:
+        case LogBound.EARLIEST:
             after = known.first
-        case Edge.LATEST:
+        case LogBound.LATEST:
             after = known.end
-        case Edge.CURRENT:
+        case LogBound.CURRENT:
             after = known.end if known.committed is None else known.committed
         case ToOffset(offset):
             after, warning = _clamped(offset, known)

@@ -94,7 +94,7 @@ async def plan(
     at_time: dict[TopicPartition, int] = {}
     if isinstance(target, ToTime):
         found = await _offsets(client, group_id, dict.fromkeys(partitions, target.timestamp_ms))
-        at_time = {one: place.offset for one, place in found.items() if place.offset >= 0}
+        at_time = {one: answer.offset for one, answer in found.items() if answer.offset >= 0}
     facts = {
         one: PartitionFacts(committed.get(one), first[one].offset, end[one].offset, at_time.get(one))
         for one in partitions
@@ -106,10 +106,10 @@ async def plan(
 
 
 async def _offsets(
-    client: Client, group_id: str, places: Mapping[TopicPartition, int]
+    client: Client, group_id: str, timestamps: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, OffsetAndTimestamp]:
     """Return the offset of each partition; Refused, with their names, if a leader does not answer."""
-    answers = await topic_admin.find_offsets(client, places)
+    answers = await topic_admin.find_offsets(client, timestamps)
     passing = {one: error for one, error in answers.problems.items() if may_pass(error)}
     if passing and len(passing) == len(answers.problems):
         names = ", ".join(map(str, sorted(passing)))

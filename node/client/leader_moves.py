@@ -36,10 +36,10 @@ async def led_partitions(client: Client, names: Sequence[str] | None = None) -> 
     """Return the partitions of these topics with their leaders (None: all topics, internal ones too)."""
     moving = await cluster_admin.list_moves(client)
     return [
-        LedPartition(place, one.leader_id, one.replica_nodes, one.isr_nodes, place in moving)
+        LedPartition(partition, one.leader_id, one.replica_nodes, one.isr_nodes, partition in moving)
         for topic in await topic_admin.describe_topics(client, names)
         for one in topic.partitions
-        for place in [TopicPartition(topic.name or "", one.partition_index)]
+        for partition in [TopicPartition(topic.name or "", one.partition_index)]
     ]
 
 

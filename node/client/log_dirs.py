@@ -55,10 +55,10 @@ async def describe_log_dirs(
     brokers = (await describe_cluster(client)).brokers
     known = {one.broker_id: one for one in brokers}
     found: list[BrokerLogDirs] = []
-    asked = sorted(known if broker_ids is None else set(broker_ids))
-    for place, broker_id in enumerate(asked):
+    requested = sorted(known if broker_ids is None else set(broker_ids))
+    for place, broker_id in enumerate(requested):
         # A broker that does not answer leaves the others their share of the time.
-        mine = client.until(client.deadline.share(len(asked) - place))
+        mine = client.until(client.deadline.share(len(requested) - place))
         try:
             found.append(BrokerLogDirs(broker_id, None, await _describe(mine, broker_id, partitions)))
         except KafkaError as error:

@@ -18,18 +18,21 @@ T = TypeVar("T")
 
 async def node_counts(client: Client, broker_ids: Iterable[int]) -> dict[int, NodeCounts]:
     """Return the counters by node; nodes that do not answer or have none (Apache Kafka) are left out."""
-    return await _of_each(client, broker_ids, DescribeClusterRequest(include_counts=True), _counts)
+    return await _ask_each(client, broker_ids, DescribeClusterRequest(include_counts=True), _counts)
 
 
 async def node_histories(
     client: Client, broker_ids: Iterable[int], kind: Kind, name: str = ""
 ) -> dict[int, Samples]:
-    """Return the history of a counter by node; nodes that do not answer or keep none are left out."""
+    """Return by node the samples of the last hour, of the node itself or of the topic or group `name`.
+
+    Nodes that do not answer or keep none are left out.
+    """
     request = DescribeClusterRequest(history_kind=kind, history_name=name)
-    return await _of_each(client, broker_ids, request, _samples)
+    return await _ask_each(client, broker_ids, request, _samples)
 
 
-async def _of_each(
+async def _ask_each(
     client: Client,
     broker_ids: Iterable[int],
     request: DescribeClusterRequest,
@@ -50,8 +53,8 @@ async def _of_each(
                 return None
 
     async with asyncio.TaskGroup() as group:
-        asked = {broker_id: group.create_task(ask(broker_id)) for broker_id in broker_ids}
-    return {broker_id: count for broker_id, task in asked.items() if (count := task.result()) is not None}
+        requests = {broker_id: group.create_task(ask(broker_id)) for broker_id in broker_ids}
+    return {broker_id: count for broker_id, task in requests.items() if (count := task.result()) is not None}
 
 
 def _counts(response: DescribeClusterResponse) -> NodeCounts | None:

@@ -17,7 +17,7 @@ from ottla.node.wire.messages.describe_quorum import (
 )
 
 METADATA_TOPIC: Final = "__cluster_metadata"
-HOW_A_COPY_VOTES: Final = (
+COPIED_VOTER_ADVICE: Final = (
     "The directory was moved or restored from a backup, and may lack metadata that the voter had "
     "acknowledged. The voter cannot vote until it has received the metadata from a leader that a "
     "majority of the other voters follows, or until all voters are running. This happens without "

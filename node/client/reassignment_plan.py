@@ -39,9 +39,9 @@ class Plan(NamedTuple):
 
 
 def plan_as_json(
-    assignment: Assignment, places: Mapping[Replica, str] = MappingProxyType({})
+    assignment: Assignment, log_dirs: Mapping[Replica, str] = MappingProxyType({})
 ) -> dict[str, object]:
-    """Return a plan as Kafka's tool prints it; replicas without a directory in `places` have `any`."""
+    """Return a plan as Kafka's tool prints it; replicas that are not in `log_dirs` have `any`."""
     return {
         "version": VERSION,
         "partitions": [
@@ -49,7 +49,7 @@ def plan_as_json(
                 "topic": one.topic,
                 "partition": one.partition,
                 "replicas": list(replicas),
-                "log_dirs": [places.get(Replica(one, broker_id), ANY) for broker_id in replicas],
+                "log_dirs": [log_dirs.get(Replica(one, broker_id), ANY) for broker_id in replicas],
             }
             for one, replicas in sorted(assignment.items())
         ],

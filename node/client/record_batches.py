@@ -1,6 +1,6 @@
-"""Pending batches that callers wait for, and the lanes that send them to partitions in order.
+"""Pending batches that callers wait for, and the queues that send them to partitions in order.
 
-A lane sends the batches of one partition. It has one batch in flight at a time, so the order is kept, and
+A queue sends the batches of one partition. It has one batch in flight at a time, so the order is kept, and
 with a producer id and sequence numbers a batch that is sent again is not stored twice (KIP-98). A batch that
 is rejected for one of its records is sent again in halves: its other records may come from other clients.
 """
@@ -38,7 +38,7 @@ _OF_THE_SEQUENCE: Final = frozenset(
 
 
 class ProducerIdentity(NamedTuple):
-    """The producer id and epoch of a lane, which its sequence numbers belong to."""
+    """The producer id and epoch of a queue, which its sequence numbers belong to."""
 
     producer_id: int
     epoch: int
@@ -79,9 +79,9 @@ class PendingBatch:
         self.undecided += 1
         return len(self.records) - 1
 
-    def timestamp_of(self, place: int) -> int:
+    def timestamp_of(self, index: int) -> int:
         """Return the timestamp of a record in the log: CreateTime or LogAppendTime, as the topic is set."""
-        return self.timestamps[place] if self.log_append_time_ms < 0 else self.log_append_time_ms
+        return self.timestamps[index] if self.log_append_time_ms < 0 else self.log_append_time_ms
 
 
 def record_size(record: ProducerRecord) -> int:
@@ -96,16 +96,16 @@ class Delivery(NamedTuple):
     """A record in a pending batch, for its outcome."""
 
     batch: PendingBatch
-    place: int
+    record_index: int
 
     @property
     def outcome(self) -> int | KafkaError:
         """Return the offset, or the error; valid once `batch.done` is set."""
-        return self.batch.outcomes[self.place]
+        return self.batch.outcomes[self.record_index]
 
     @property
     def timestamp(self) -> int:
-        return self.batch.timestamp_of(self.place)
+        return self.batch.timestamp_of(self.record_index)
 
 
 class _Piece(NamedTuple):
@@ -124,7 +124,7 @@ class _Piece(NamedTuple):
         return self._replace(end=middle), self._replace(first=middle)
 
 
-class Lane:
+class PartitionQueue:
     """The batches of one partition, sent in order."""
 
     def __init__(self, partition: TopicPartition) -> None:
@@ -177,9 +177,9 @@ class Lane:
             piece = self._next_piece()
             builder = BatchBuilder()
             batch = piece.batch
-            for place in range(piece.first, piece.end):
-                record = batch.records[place]
-                builder.append(record.key, record.value, batch.timestamps[place], record.headers)
+            for index in range(piece.first, piece.end):
+                record = batch.records[index]
+                builder.append(record.key, record.value, batch.timestamps[index], record.headers)
             self.content = builder.build(
                 compression=Compression.NONE,
                 producer_id=self.identity.producer_id,
@@ -208,7 +208,7 @@ class Lane:
         batch = piece.batch
         self._sequence = increment_sequence(self._sequence, piece.records_count)
         batch.log_append_time_ms = log_append_time_ms
-        if base_offset >= 0:  # for a duplicate that the leader has no offset of it is unknown
+        if base_offset >= 0:  # the leader may return none for a duplicate: its offsets stay unknown
             batch.outcomes[piece.first : piece.end] = range(base_offset, base_offset + piece.records_count)
         return _decided(piece)
 

@@ -36,8 +36,9 @@ async def trim(
 ) -> Trim:
     """Delete the records of some partitions (by default all) before an offset or a timestamp.
 
-    An offset of LATEST is the end of each partition. Refused if one ends before the offset, and for an
-    unknown partition; then nothing is deleted. With `dry_run` nothing is deleted at all.
+    An offset of LATEST is the end of each partition. Refused if a partition ends before the offset, and
+    UNKNOWN_TOPIC_OR_PARTITION for one that does not exist; then nothing is deleted. With `dry_run` nothing is
+    deleted at all.
     """
     known = await client.topic_as_it_is(topic)
     for number in partitions:
@@ -83,12 +84,12 @@ async def delete_records(client: Client, before: Mapping[TopicPartition, int]) -
         found: dict[TopicPartition, int | KafkaError] = {}
         for topic in response.topics:
             for answer in topic.partitions:
-                place = TopicPartition(topic.name, answer.partition_index)
+                partition = TopicPartition(topic.name, answer.partition_index)
                 try:
-                    check(answer.error_code, None, str(place))
-                    found[place] = answer.low_watermark
+                    check(answer.error_code, None, str(partition))
+                    found[partition] = answer.low_watermark
                 except KafkaError as error:
-                    found[place] = error
+                    found[partition] = error
         return found
 
     return await ask_leaders(client, before, ask)

@@ -36,7 +36,7 @@ from ottla.node.client.record_batches import (
     NO_OFFSET,
     OF_A_RECORD,
     Delivery,
-    Lane,
+    PartitionQueue,
     ProducerIdentity,
     record_size,
 )
@@ -59,7 +59,7 @@ STICKY_BYTES: Final = 16 * 1024  # Kafka's batch.size
 GONE_TRIES: Final = 5  # two seconds: a node that has just started may not know a topic yet
 TOPIC_AGE_S: Final = 30.0  # partitions and limits may change; Kafka's metadata.max.age is longer
 MAX_TOPICS: Final = 1000  # cached at a time
-MAX_LANES: Final = 10_000  # partitions with producer state; beyond that the idle ones are dropped
+MAX_QUEUES: Final = 10_000  # partitions with producer state; beyond that the idle ones are dropped
 
 
 class TopicInfo(NamedTuple):
@@ -67,7 +67,7 @@ class TopicInfo(NamedTuple):
 
     topic: Topic
     max_batch_bytes: int
-    asked_s: float
+    requested_s: float
 
 
 class _Sticky:
@@ -97,8 +97,8 @@ class RecordSender:
         self._chance = chance or random.Random()
         self._topics: dict[str, TopicInfo] = {}
         self._sticky: dict[str, _Sticky] = {}
-        self._lanes: dict[TopicPartition, Lane] = {}
-        self._ready: dict[TopicPartition, Lane] = {}  # with work, but without a task
+        self._queues: dict[TopicPartition, PartitionQueue] = {}
+        self._ready: dict[TopicPartition, PartitionQueue] = {}  # with work, but without a task
         self._busy: set[int] = set()  # leaders with a request in flight
         self._shared_identity: ProducerIdentity | None = None
         self._identifying = asyncio.Lock()
@@ -116,8 +116,8 @@ class RecordSender:
         finally:
             self._has_ended = True
             self._has_room.set()
-            for lane in self._lanes.values():
-                lane.abandon(_ended())
+            for queue in self._queues.values():
+                queue.abandon(_ended())
 
     # ---- for callers -----------------------------------------------------------------------------
 
@@ -125,7 +125,7 @@ class RecordSender:
         """Return the metadata of a topic, not older than TOPIC_AGE_S; KafkaError if it does not exist."""
         known = self._topics.get(name)
         now_s = time.monotonic()
-        if known is not None and now_s - known.asked_s < TOPIC_AGE_S:
+        if known is not None and now_s - known.requested_s < TOPIC_AGE_S:
             return known
         client = self._client.until(deadline)
         topic = await client.topic_as_it_is(name)
@@ -135,7 +135,7 @@ class RecordSender:
         self._topics[name] = info
         return info
 
-    async def room(self, deadline: Deadline | None = None) -> None:
+    async def wait_for_room(self, deadline: Deadline | None = None) -> None:
         """Wait while too many bytes are pending; THROTTLING_QUOTA_EXCEEDED at the deadline."""
         try:
             async with asyncio.timeout(None if deadline is None else deadline.remaining_s):
@@ -157,19 +157,19 @@ class RecordSender:
             raise _ended()
         size_bytes = record_size(record)
         partition = TopicPartition(info.topic.name, self._partition_of(info.topic, record, size_bytes))
-        lane = self._lanes.get(partition)
-        if lane is None:
-            lane = self._new_lane(partition)
+        queue = self._queues.get(partition)
+        if queue is None:
+            queue = self._new_queue(partition)
         # Avoids an object for each record of a stream.
         by_s = time.monotonic() + DELIVERY_TIMEOUT_S if deadline is None else deadline.at_s
-        batch = lane.batch_for(size_bytes, info.max_batch_bytes, by_s)
+        batch = queue.batch_for(size_bytes, info.max_batch_bytes, by_s)
         timestamp = int(time.time() * 1000) if record.timestamp is None else record.timestamp
-        place = batch.append(record, timestamp)
+        index = batch.append(record, timestamp)
         self._pending_bytes += size_bytes
-        if not lane.is_busy:
-            self._ready[partition] = lane
+        if not queue.is_busy:
+            self._ready[partition] = queue
             self._wake.set()
-        return Delivery(batch, place)
+        return Delivery(batch, index)
 
     def _partition_of(self, topic: Topic, record: ProducerRecord, size_bytes: int) -> int:
         if record.partition is not None:
@@ -185,13 +185,13 @@ class RecordSender:
             sticky = self._sticky[topic.name] = _Sticky(self._chance)
         return sticky.partition(topic, size_bytes)
 
-    def _new_lane(self, partition: TopicPartition) -> Lane:
-        if len(self._lanes) >= MAX_LANES:
+    def _new_queue(self, partition: TopicPartition) -> PartitionQueue:
+        if len(self._queues) >= MAX_QUEUES:
             # Their sequence numbers are dropped, so they may not continue under the shared producer id.
-            self._lanes = {one: lane for one, lane in self._lanes.items() if lane.has_work}
+            self._queues = {one: queue for one, queue in self._queues.items() if queue.has_work}
             self._shared_identity = None
-        lane = self._lanes[partition] = Lane(partition)
-        return lane
+        queue = self._queues[partition] = PartitionQueue(partition)
+        return queue
 
     # ---- sending ---------------------------------------------------------------------------------
 
@@ -199,124 +199,128 @@ class RecordSender:
         while True:
             await self._wake.wait()
             self._wake.clear()
-            by_leader: dict[int, list[Lane]] = {}
-            for partition, lane in self._ready.items():
+            by_leader: dict[int, list[PartitionQueue]] = {}
+            for partition, queue in self._ready.items():
                 topic = self._client.topics.get(partition.topic)
                 leader = -1 if topic is None else topic.leaders.get(partition.partition, -1)
                 if leader not in self._busy:
-                    by_leader.setdefault(leader, []).append(lane)
-            for leader, lanes in by_leader.items():
-                self._take(lanes)
+                    by_leader.setdefault(leader, []).append(queue)
+            for leader, queues in by_leader.items():
+                self._take(queues)
                 if leader < 0:
-                    self._tasks.create_task(self._find_leaders(lanes))
+                    self._tasks.create_task(self._find_leaders(queues))
                 else:
                     self._busy.add(leader)
-                    self._tasks.create_task(self._send(leader, lanes))
+                    self._tasks.create_task(self._send(leader, queues))
 
-    def _take(self, lanes: list[Lane]) -> None:
-        for lane in lanes:
-            lane.is_busy = True
-            del self._ready[lane.partition]
+    def _take(self, queues: list[PartitionQueue]) -> None:
+        for queue in queues:
+            queue.is_busy = True
+            del self._ready[queue.partition]
 
-    def _give_back(self, lanes: Sequence[Lane]) -> None:
-        for lane in lanes:
-            lane.is_busy = False
-            if lane.has_work:
-                self._ready[lane.partition] = lane
+    def _give_back(self, queues: Sequence[PartitionQueue]) -> None:
+        for queue in queues:
+            queue.is_busy = False
+            if queue.has_work:
+                self._ready[queue.partition] = queue
         self._wake.set()
 
-    async def _find_leaders(self, lanes: list[Lane]) -> None:
-        names = sorted({lane.partition.topic for lane in lanes})
+    async def _find_leaders(self, queues: list[PartitionQueue]) -> None:
+        names = sorted({queue.partition.topic for queue in queues})
         failed: KafkaError | None = None
         gone: set[str | None] = set()
         try:
-            response = await self._until(lanes).refresh(names)
+            response = await self._until(queues).refresh(names)
             gone = {one.name for one in response.topics if one.error_code == _GONE}
         except KafkaError as failure:
             failed = failure
-        missing = [lane for lane in lanes if not self._has_leader(lane.partition)]
-        self._give_back([lane for lane in lanes if self._has_leader(lane.partition)])
-        for lane in missing:
-            lane.tries += 1
+        missing = [queue for queue in queues if not self._has_leader(queue.partition)]
+        self._give_back([queue for queue in queues if self._has_leader(queue.partition)])
+        for queue in missing:
+            queue.tries += 1
             error = failed or KafkaError(
-                ErrorCode.LEADER_NOT_AVAILABLE, f"{lane.partition} has no leader at the moment"
+                ErrorCode.LEADER_NOT_AVAILABLE, f"{queue.partition} has no leader at the moment"
             )
             # Nothing was sent that could have been stored.
-            if lane.partition.topic in gone and lane.tries > GONE_TRIES:
-                self._topics.pop(lane.partition.topic, None)
-                lost = KafkaError(_GONE, sentence_of(_GONE, f"topic {lane.partition.topic}"))
-                self._fail(lane, lost, is_answer=True, can_wait=False)
+            if queue.partition.topic in gone and queue.tries > GONE_TRIES:
+                self._topics.pop(queue.partition.topic, None)
+                lost = KafkaError(_GONE, sentence_of(_GONE, f"topic {queue.partition.topic}"))
+                self._fail(queue, lost, is_answer=True, can_wait=False)
             else:
-                self._fail(lane, error, is_answer=True)
+                self._fail(queue, error, is_answer=True)
         await self._again(missing)
 
     def _has_leader(self, partition: TopicPartition) -> bool:
         topic = self._client.topics.get(partition.topic)
         return topic is not None and topic.leaders.get(partition.partition, -1) >= 0
 
-    async def _send(self, leader: int, lanes: list[Lane]) -> None:
-        """Send one request to one leader, with the next batch of each lane as long as they fit."""
-        taken: list[Lane] = []
-        client = self._until(lanes)
+    async def _send(self, leader: int, queues: list[PartitionQueue]) -> None:
+        """Send one request to one leader, with the next batch of each queue as long as they fit."""
+        taken: list[PartitionQueue] = []
+        client = self._until(queues)
         try:
-            await self._identify(client, lanes)
-            topics = self._take_content(lanes, taken)
+            await self._identify(client, queues)
+            topics = self._take_content(queues, taken)
             answers = await self._ask(client, leader, topics) if topics else {}
             await self._settle_doubts(client, taken, answers)
-            failing = [lane for lane in taken if not self._settle(lane, answers.get(lane.partition))]
+            failing = [queue for queue in taken if not self._settle(queue, answers.get(queue.partition))]
         except KafkaError as error:
             # If no batch was taken, nothing was sent.
-            failing = [lane for lane in taken or lanes if not self._fail(lane, error, is_answer=not taken)]
+            failing = [
+                queue for queue in taken or queues if not self._fail(queue, error, is_answer=not taken)
+            ]
         finally:
             self._busy.discard(leader)
         again = set(failing)
-        self._give_back([lane for lane in lanes if lane not in again])
-        for lane in failing:
-            self._client.forget(lane.partition.topic)
+        self._give_back([queue for queue in queues if queue not in again])
+        for queue in failing:
+            self._client.forget(queue.partition.topic)
         await self._again(failing)
 
-    def _until(self, lanes: Sequence[Lane]) -> Client:
-        """Return the client with the earliest deadline of these lanes."""
-        left_s = min(lane.deadline_s for lane in lanes) - time.monotonic()
+    def _until(self, queues: Sequence[PartitionQueue]) -> Client:
+        """Return the client with the earliest deadline of these queues."""
+        left_s = min(queue.deadline_s for queue in queues) - time.monotonic()
         return self._client.until(Deadline.after(max(left_s, LEAST_REQUEST_S)))
 
-    def _take_content(self, lanes: Sequence[Lane], taken: list[Lane]) -> list[TopicProduceData]:
-        """Return the data of a request and add its lanes to `taken`; a lane without a known leader waits."""
+    def _take_content(
+        self, queues: Sequence[PartitionQueue], taken: list[PartitionQueue]
+    ) -> list[TopicProduceData]:
+        """Return the data of a request and add its queues to `taken`; one without a known leader waits."""
         size_bytes = 0
         by_topic: dict[str, list[PartitionProduceData]] = {}
-        for lane in lanes:
+        for queue in queues:
             if size_bytes > MAX_REQUEST_BYTES:
                 break
-            if self._has_leader(lane.partition):
-                content = lane.encode()
+            if self._has_leader(queue.partition):
+                content = queue.encode()
                 size_bytes += len(content)
-                one = PartitionProduceData(index=lane.partition.partition, records=content)
-                by_topic.setdefault(lane.partition.topic, []).append(one)
-                taken.append(lane)
+                one = PartitionProduceData(index=queue.partition.partition, records=content)
+                by_topic.setdefault(queue.partition.topic, []).append(one)
+                taken.append(queue)
         known = self._client.topics
         return [
             TopicProduceData(name=name, topic_id=known[name].topic_id, partition_data=data)
             for name, data in by_topic.items()
         ]
 
-    async def _again(self, lanes: Sequence[Lane]) -> None:
-        """Make lanes ready again after a pause that grows with their attempts."""
-        if lanes:
-            tries = min(lane.tries for lane in lanes)
+    async def _again(self, queues: Sequence[PartitionQueue]) -> None:
+        """Make queues ready again after a pause that grows with their attempts."""
+        if queues:
+            tries = min(queue.tries for queue in queues)
             await asyncio.sleep(min(RETRY_PAUSE_S * 2 ** min(max(tries - 1, 0), 5), MAX_RETRY_PAUSE_S))
-            self._give_back(lanes)
+            self._give_back(queues)
 
-    async def _identify(self, client: Client, lanes: Sequence[Lane]) -> None:
-        """Give a producer id to each lane that has none."""
-        for lane in lanes:
-            if lane.identity is None:
-                if lane.needs_own_identity:
-                    lane.identity = await self._new_identity(client)
+    async def _identify(self, client: Client, queues: Sequence[PartitionQueue]) -> None:
+        """Give a producer id to each queue that has none."""
+        for queue in queues:
+            if queue.identity is None:
+                if queue.needs_own_identity:
+                    queue.identity = await self._new_identity(client)
                     continue
                 async with self._identifying:
                     if self._shared_identity is None:
                         self._shared_identity = await self._new_identity(client)
-                lane.identity = self._shared_identity
+                queue.identity = self._shared_identity
 
     async def _new_identity(self, client: Client) -> ProducerIdentity:
         request = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=2**31 - 1)
@@ -347,53 +351,55 @@ class RecordSender:
     async def _settle_doubts(
         self,
         client: Client,
-        lanes: Sequence[Lane],
+        queues: Sequence[PartitionQueue],
         answers: dict[TopicPartition, PartitionProduceResponse],
     ) -> None:
         """Find out if an earlier attempt of pieces that are rejected now is in the log.
 
         Only a piece that is not in the log may be split; one that is counts as a duplicate.
         """
-        for lane in lanes:
-            answer = answers.get(lane.partition)
-            if answer is None or not lane.is_in_doubt or answer.error_code not in OF_A_RECORD:
+        for queue in queues:
+            answer = answers.get(queue.partition)
+            if answer is None or not queue.is_in_doubt or answer.error_code not in OF_A_RECORD:
                 continue
-            assert lane.identity is not None
-            match await is_stored(client, lane.partition, *lane.identity, lane.last_sequence):
+            assert queue.identity is not None
+            match await is_stored(client, queue.partition, *queue.identity, queue.last_sequence):
                 case True:
-                    answers[lane.partition] = PartitionProduceResponse(
-                        index=lane.partition.partition,
+                    answers[queue.partition] = PartitionProduceResponse(
+                        index=queue.partition.partition,
                         error_code=ErrorCode.DUPLICATE_SEQUENCE_NUMBER,
                         base_offset=NO_OFFSET,
                     )
                 case False:
-                    lane.was_not_stored()
+                    queue.was_not_stored()
                 case None:
                     pass
 
-    def _settle(self, lane: Lane, answer: PartitionProduceResponse | None) -> bool:
-        """Process a leader's response; return False if the lane has to retry."""
+    def _settle(self, queue: PartitionQueue, answer: PartitionProduceResponse | None) -> bool:
+        """Process a leader's response; return False if the queue has to retry."""
         if answer is None:
-            error = KafkaError(ErrorCode.NETWORK_EXCEPTION, f"the leader of {lane.partition} did not answer")
-            return self._fail(lane, error, is_answer=False)
+            error = KafkaError(ErrorCode.NETWORK_EXCEPTION, f"the leader of {queue.partition} did not answer")
+            return self._fail(queue, error, is_answer=False)
         if answer.error_code in (0, ErrorCode.DUPLICATE_SEQUENCE_NUMBER):
-            self._free(lane.stored(answer.base_offset, answer.log_append_time_ms))
+            self._free(queue.stored(answer.base_offset, answer.log_append_time_ms))
             return True
         words = [one.batch_index_error_message for one in answer.record_errors]
         try:
             check(
                 answer.error_code,
                 answer.error_message or next(filter(None, words), None),
-                f"a record for {lane.partition}",
+                f"a record for {queue.partition}",
             )
         except KafkaError as error:
             is_certain = error.code not in MAY_BE_STORED
-            return self._fail(lane, error, is_answer=is_certain)
+            return self._fail(queue, error, is_answer=is_certain)
         raise AssertionError("an error code without an error")
 
-    def _fail(self, lane: Lane, error: KafkaError, *, is_answer: bool, can_wait: bool = True) -> bool:
-        can_wait = can_wait and time.monotonic() < lane.deadline_s
-        size_bytes = lane.failed(error, is_answer=is_answer, can_wait=can_wait)
+    def _fail(
+        self, queue: PartitionQueue, error: KafkaError, *, is_answer: bool, can_wait: bool = True
+    ) -> bool:
+        can_wait = can_wait and time.monotonic() < queue.deadline_s
+        size_bytes = queue.failed(error, is_answer=is_answer, can_wait=can_wait)
         if size_bytes is None:
             return False
         self._free(size_bytes)

@@ -100,7 +100,7 @@ class _Session:
     epoch: int = OPENING_EPOCH
     partitions: frozenset[TopicPartition] = frozenset()  # those in the leader's session
     cursors: list[tuple[TopicPartition, AcquiredCursor]] = field(default_factory=list)  # with records left
-    was_asked: bool = False  # a request was sent, so the leader may hold records for this member
+    was_used: bool = False  # a request was sent, so the leader may hold records for this member
     # Returned to the caller, not acknowledged yet.
     given: dict[TopicPartition, set[int]] = field(default_factory=dict)
     pending: dict[TopicPartition, list[AcknowledgedRange]] = field(default_factory=dict)
@@ -142,7 +142,7 @@ class ShareConsumer:
         records = await self._open(wanted)
         if records:
             return records
-        await self._tell()  # gaps and rejected records, before more is acquired
+        await self._flush_acknowledgements()  # gaps and rejected records, before more is acquired
         await self._fetch(wanted)
         return await self._open(wanted)
 
@@ -185,13 +185,13 @@ class ShareConsumer:
             return
         names = {client.topics[one.topic].topic_id: one.topic for each in by_leader.values() for one in each}
         async with asyncio.TaskGroup() as tasks:
-            asked = [
+            fetches = [
                 tasks.create_task(
                     self._fetch_from(client, leader, by_leader.get(leader, frozenset()), names, wanted)
                 )
                 for leader in leaders
             ]
-        final = next((error for task in asked if (error := task.result()) is not None), None)
+        final = next((error for task in fetches if (error := task.result()) is not None), None)
         if final is not None:
             raise final
         if self.problems and not any(session.cursors for session in self._sessions.values()):
@@ -233,7 +233,7 @@ class ShareConsumer:
             self._drop(leader, _session_is_over(leader))
             return None
         ids = {name: topic_id for topic_id, name in names.items()}
-        session.was_asked = True
+        session.was_used = True
         request = ShareFetchRequest(
             group_id=self._group_id,
             member_id=self.member.member_id,
@@ -340,17 +340,17 @@ class ShareConsumer:
 
     async def commit(self) -> list[LostAcknowledgement]:
         """Send all acknowledgements; return those that leaders did not accept since the last call."""
-        await self._tell()
+        await self._flush_acknowledgements()
         lost, self._lost = self._lost, []
         return lost
 
-    async def _tell(self) -> None:
+    async def _flush_acknowledgements(self) -> None:
         client = self._client.renewed()
         for leader, session in list(self._sessions.items()):
             if any(session.pending.values()):
-                await self._tell_one(client, leader, session)
+                await self._flush_session(client, leader, session)
 
-    async def _tell_one(self, client: Client, leader: int, session: _Session) -> None:
+    async def _flush_session(self, client: Client, leader: int, session: _Session) -> None:
         pending = {one: joined(ranges) for one, ranges in session.pending.items() if ranges}
         try:
             answers = await self._send(client, leader, session, pending, is_renewal=False)
@@ -453,10 +453,10 @@ class ShareConsumer:
 
     async def close(self) -> list[LostAcknowledgement]:
         """Send all acknowledgements, release the records that are held, and leave the group."""
-        await self._tell()
+        await self._flush_acknowledgements()
         client = self._client.renewed()
         for leader, session in list(self._sessions.items()):
-            if session.was_asked:
+            if session.was_used:
                 session.epoch = CLOSING_EPOCH
                 try:
                     await self._send(client, leader, session, {}, is_renewal=False)

@@ -64,9 +64,9 @@ async def share_starts(
         found: dict[TopicPartition, ShareStart] = {}
         for topic in group.topics:
             for one in topic.partitions:
-                place = TopicPartition(topic.topic_name, one.partition_index)
-                check(one.error_code, one.error_message, f"the offset of {place}")
-                found[place] = ShareStart(
+                partition = TopicPartition(topic.topic_name, one.partition_index)
+                check(one.error_code, one.error_message, f"the offset of {partition}")
+                found[partition] = ShareStart(
                     None if one.start_offset <= UNKNOWN else one.start_offset,
                     one.leader_epoch,
                     None if one.lag <= UNKNOWN else one.lag,

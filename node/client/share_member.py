@@ -38,7 +38,7 @@ class ShareMember:
         self._group_id = group_id
         self._topics = sorted(set(topics))
         self._next_s = 0.0
-        self._has_asked = False  # a heartbeat was sent, so the group may have this member
+        self._has_joined = False  # a heartbeat was sent, so the group may have this member
         self._unnamed: Assignment | None = None  # an assignment with topics whose names are unknown yet
 
     async def heartbeat(self) -> None:
@@ -62,7 +62,7 @@ class ShareMember:
     async def _ask(self, client: Client) -> ShareGroupHeartbeatResponse:
         """Send one heartbeat; raise an error unless the member must join again, which the response says."""
         connection = await client.coordinator(self._group_id)
-        self._has_asked = True
+        self._has_joined = True
         request = ShareGroupHeartbeatRequest(
             group_id=self._group_id,
             member_id=self.member_id,
@@ -99,7 +99,7 @@ class ShareMember:
 
     async def leave(self) -> None:
         """Leave the group, so that the other members get the partitions at once."""
-        if not self._has_asked:
+        if not self._has_joined:
             return
         self.epoch, self.assigned = LEAVING, frozenset()
         client = self._client.renewed()
@@ -108,4 +108,4 @@ class ShareMember:
             await self._ask(client)
 
         await client.retry(attempt)
-        self.epoch, self._has_asked = JOINING, False
+        self.epoch, self._has_joined = JOINING, False

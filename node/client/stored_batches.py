@@ -2,7 +2,7 @@
 
 from ottla.logstore.words.errors import KafkaError
 from ottla.logstore.words.topic_partition import TopicPartition
-from ottla.node.client.ask_leaders import briefly
+from ottla.node.client.ask_leaders import for_lookup
 from ottla.node.client.cluster_client import Client
 from ottla.node.client.txn_admin import find_producers
 
@@ -15,7 +15,7 @@ async def is_stored(
     None if it is unknown: the leader does not answer, or the client may not read the topic.
     """
     try:
-        answers = await find_producers(briefly(client), [partition])
+        answers = await find_producers(for_lookup(client), [partition])
     except KafkaError:
         return None
     if partition not in answers.found:

@@ -12,6 +12,7 @@ from ottla.node.client import topic_admin
 from ottla.node.client.ask_brokers import ask_brokers
 from ottla.node.client.cluster_admin import BROKER_RESOURCE, describe_cluster
 from ottla.node.client.cluster_client import Client, check
+from ottla.node.client.config_admin import config_of_broker
 from ottla.node.client.refusal import Refused, find_broker
 from ottla.node.client.topic_admin import ConfigResource, config_of_topic
 from ottla.node.wire.messages.describe_configs import (
@@ -28,7 +29,7 @@ LEADER_REPLICAS: Final = "leader.replication.throttled.replicas"
 FOLLOWER_REPLICAS: Final = "follower.replication.throttled.replicas"
 EVERY_REPLICA: Final = "*"
 UNLIMITED: Final = 2**63 - 1
-TOPICS_OF_A_REQUEST: Final = 500
+TOPICS_PER_REQUEST: Final = 500  # the response has a result for each, and is decoded in one turn
 
 
 class BrokerThrottle(NamedTuple):
@@ -61,15 +62,15 @@ async def get_throttles(client: Client) -> Throttles:
     """Return the throttles of all brokers that are up, and of all topics."""
 
     async def ask(client: Client, broker_id: int) -> BrokerThrottle:
-        values = await _values_once(client, [_config_of_broker(broker_id)], RATES)
+        values = await _values_once(client, [config_of_broker(broker_id)], RATES)
         return BrokerThrottle(broker_id, _limits(values.get(str(broker_id), {})))
 
     answers = await ask_brokers(client, ask)
     brokers = [one for _, one in sorted(answers.found.items())]
     names = [topic.name or "" for topic in await topic_admin.describe_topics(client, None)]
     topics = []
-    for begin in range(0, len(names), TOPICS_OF_A_REQUEST):
-        resources = [config_of_topic(name) for name in names[begin : begin + TOPICS_OF_A_REQUEST]]
+    for begin in range(0, len(names), TOPICS_PER_REQUEST):
+        resources = [config_of_topic(name) for name in names[begin : begin + TOPICS_PER_REQUEST]]
         values = await _values(client, resources, [LEADER_REPLICAS, FOLLOWER_REPLICAS])
         topics += [
             TopicThrottle(name, _replicas(lists, LEADER_REPLICAS), _replicas(lists, FOLLOWER_REPLICAS))
@@ -91,14 +92,14 @@ async def set_throttles(
 ) -> None:
     """Limit these brokers (None: all that are up), and apply the limits to all replicas of these topics.
 
-    A rate of `RATES` that is not given stays as it is. UNKNOWN_TOPIC_OR_PARTITION for a topic that does not
-    exist; nothing is changed then.
+    A rate of `RATES` that is not given stays as it is. Refused for a broker that is fenced or does not exist,
+    UNKNOWN_TOPIC_OR_PARTITION for a topic that does not exist; nothing is changed then.
     """
     brokers = (await describe_cluster(client)).brokers
     for broker_id in broker_ids or ():
         if find_broker(brokers, broker_id).is_fenced:
             raise Refused(f"Broker {broker_id} is fenced, so its limits cannot be set; start it first.")
-    living = sorted(one.broker_id for one in brokers if not one.is_fenced)
+    alive = sorted(one.broker_id for one in brokers if not one.is_fenced)
     await topic_admin.describe_topics(client, list(topics))
     # Safe to interrupt: a topic without a rate has no effect, nor has a rate without a topic.
     for name in topics:
@@ -109,8 +110,8 @@ async def set_throttles(
             (),
         )
     settings = {name: str(rates[name]) for name in RATES if name in rates}
-    for broker_id in living if broker_ids is None else sorted(set(broker_ids)):
-        await _alter(client, _config_of_broker(broker_id), settings, ())
+    for broker_id in alive if broker_ids is None else sorted(set(broker_ids)):
+        await _alter(client, config_of_broker(broker_id), settings, ())
 
 
 async def clear_throttles(client: Client) -> Throttles:
@@ -119,22 +120,20 @@ async def clear_throttles(client: Client) -> Throttles:
     for error in found.problems.values():
         raise error  # else its limits would stay unnoticed
     for broker in found.brokers:
-        await _alter(client, _config_of_broker(broker.broker_id), {}, tuple(broker.rates))
+        await _alter(client, config_of_broker(broker.broker_id), {}, tuple(broker.rates))
     for topic in found.topics:
         await _alter(client, config_of_topic(topic.topic), {}, (LEADER_REPLICAS, FOLLOWER_REPLICAS))
     return found
 
 
-def _config_of_broker(broker_id: int) -> ConfigResource:
-    return ConfigResource(BROKER_RESOURCE, "broker", str(broker_id))
-
-
 async def _alter(
-    client: Client, of: ConfigResource, settings: Mapping[str, str], resets: Sequence[str]
+    client: Client, resource: ConfigResource, settings: Mapping[str, str], resets: Sequence[str]
 ) -> None:
     if settings or resets:
         await client.retry(
-            lambda: topic_admin.alter_configs(client, of, settings=settings, resets=resets, only_check=False)
+            lambda: topic_admin.alter_configs(
+                client, resource, settings=settings, resets=resets, only_check=False
+            )
         )
 
 

@@ -62,7 +62,7 @@ EARLIEST: Final = -2
 CLIENT_METRICS: Final = 16
 BROKER: Final = 4  # a type of resource; the defaults of all brokers have an empty name
 SET, DELETE = 0, 1  # operations of IncrementalAlterConfigs
-NOT_TOLD: Final = -(2**31)  # of the authorized operations
+OPERATIONS_UNKNOWN: Final = -(2**31)  # of the authorized operations
 # The source of a setting's value, as DescribeConfigs numbers it.
 SOURCES: Final = {
     1: "topic",
@@ -77,7 +77,7 @@ SOURCES: Final = {
 
 
 class ConfigResource(NamedTuple):
-    """A resource with settings: a topic, a group, or a subscription to client metrics."""
+    """A resource with settings: a topic, a group, a broker, or a subscription to client metrics."""
 
     kind: int
     noun: str  # also the source of settings that were set for this resource
@@ -231,14 +231,16 @@ async def eligible_replicas(client: Client, names: Sequence[str]) -> dict[TopicP
 
 
 async def describe_configs(
-    client: Client, of: ConfigResource, *, with_documentation: bool = False
+    client: Client, resource: ConfigResource, *, with_documentation: bool = False
 ) -> list[DescribeConfigsResourceResult]:
-    resource = DescribeConfigsResource(resource_type=of.kind, resource_name=of.name, configuration_keys=None)
-    request = DescribeConfigsRequest(resources=[resource], include_documentation=with_documentation)
+    wanted = DescribeConfigsResource(
+        resource_type=resource.kind, resource_name=resource.name, configuration_keys=None
+    )
+    request = DescribeConfigsRequest(resources=[wanted], include_documentation=with_documentation)
     connection = await client.any_node()
     response = await connection.request(request, DescribeConfigsResponse, timeout_s=client.remaining_s)
-    described = only(response.results, str(of))
-    check(described.error_code, described.error_message, str(of))
+    described = only(response.results, str(resource))
+    check(described.error_code, described.error_message, str(resource))
     return sorted(described.configs, key=lambda config: config.name)
 
 
@@ -266,12 +268,12 @@ async def _may_describe_configs(client: Client, name: str) -> bool:
 def shows_configs(topic: MetadataResponseTopic) -> bool:
     """Return True if metadata with operations allow the client to see the topic's settings."""
     allowed = topic.topic_authorized_operations
-    return allowed == NOT_TOLD or bool(allowed >> AclOperation.DESCRIBE_CONFIGS & 1)
+    return allowed == OPERATIONS_UNKNOWN or bool(allowed >> AclOperation.DESCRIBE_CONFIGS & 1)
 
 
 async def alter_configs(
     client: Client,
-    of: ConfigResource,
+    resource: ConfigResource,
     *,
     settings: Mapping[str, str],
     resets: Sequence[str],
@@ -280,16 +282,16 @@ async def alter_configs(
     """Set some settings and reset others to their defaults; all or nothing."""
     changes = [AlterableConfig(name=key, config_operation=SET, value=text) for key, text in settings.items()]
     changes += [AlterableConfig(name=key, config_operation=DELETE, value=None) for key in resets]
-    resource = AlterConfigsResource(resource_type=of.kind, resource_name=of.name, configs=changes)
-    request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=only_check)
+    wanted = AlterConfigsResource(resource_type=resource.kind, resource_name=resource.name, configs=changes)
+    request = IncrementalAlterConfigsRequest(resources=[wanted], validate_only=only_check)
     # The settings of one broker are validated by that broker, as in Apache Kafka.
-    is_of_broker = of.kind == BROKER and of.name != ""
-    connection = await (client.node(int(of.name)) if is_of_broker else client.controller())
+    is_of_broker = resource.kind == BROKER and resource.name != ""
+    connection = await (client.node(int(resource.name)) if is_of_broker else client.controller())
     response = await connection.request(
         request, IncrementalAlterConfigsResponse, timeout_s=client.remaining_s
     )
-    altered = only(response.responses, str(of))
-    check(altered.error_code, altered.error_message, str(of))
+    altered = only(response.responses, str(resource))
+    check(altered.error_code, altered.error_message, str(resource))
 
 
 async def list_subscriptions(client: Client) -> list[str]:

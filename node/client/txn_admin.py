@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.client.ask_brokers import ask_brokers
-from ottla.node.client.ask_leaders import Answers, ask_leaders, briefly
+from ottla.node.client.ask_leaders import Answers, ask_leaders, for_lookup
 from ottla.node.client.cluster_client import Client, check, only
 from ottla.node.wire.api_keys import ApiKey
 from ottla.node.wire.messages.describe_producers import (
@@ -35,8 +35,9 @@ ONGOING: Final = "Ongoing"
 DECIDED: Final = ("PrepareCommit", "PrepareAbort")  # the markers are being written
 # As Apache Kafka writes them.
 STATES: Final = ("Empty", ONGOING, *DECIDED, "CompleteCommit", "CompleteAbort", "PrepareEpochFence", "Dead")
-PARTITIONS_OF_A_REQUEST: Final = 500
-IDS_OF_A_REQUEST: Final = 500
+# A response has a result for each of these, and is decoded in one turn.
+PARTITIONS_PER_REQUEST: Final = 500
+IDS_PER_REQUEST: Final = 500
 # The versions of ListTransactions that add each filter. An older server would ignore it and list everything.
 _DURATION_VERSION, _PATTERN_VERSION = 1, 2
 ELECTION_PAUSE_S: Final = 0.2
@@ -151,8 +152,8 @@ async def describe_open(client: Client, listed: Sequence[ListedTransaction]) -> 
             by_broker.setdefault(one.coordinator_id, []).append(one.transactional_id)
     found: dict[str, TransactionView] = {}
     for broker_id, ids in by_broker.items():
-        for begin in range(0, len(ids), IDS_OF_A_REQUEST):
-            request = DescribeTransactionsRequest(transactional_ids=ids[begin : begin + IDS_OF_A_REQUEST])
+        for begin in range(0, len(ids), IDS_PER_REQUEST):
+            request = DescribeTransactionsRequest(transactional_ids=ids[begin : begin + IDS_PER_REQUEST])
             found |= await client.retry(partial(_describe_known, client, broker_id, request))
     return found
 
@@ -233,8 +234,8 @@ async def _ask_producers(
     client: Client, node_id: int, partitions: Sequence[TopicPartition]
 ) -> dict[TopicPartition, list[ProducerView] | KafkaError]:
     found: dict[TopicPartition, list[ProducerView] | KafkaError] = {}
-    for begin in range(0, len(partitions), PARTITIONS_OF_A_REQUEST):
-        found |= await _ask_some(client, node_id, partitions[begin : begin + PARTITIONS_OF_A_REQUEST])
+    for begin in range(0, len(partitions), PARTITIONS_PER_REQUEST):
+        found |= await _ask_some(client, node_id, partitions[begin : begin + PARTITIONS_PER_REQUEST])
     return found
 
 
@@ -316,7 +317,7 @@ async def partitions_to_search(client: Client, broker_id: int | None) -> list[To
 async def leaders_of(client: Client, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
     """Return the leader of each existing partition; NO_LEADER if it still has none after some seconds."""
     topics = sorted({one.topic for one in partitions})
-    deadline = briefly(client).deadline
+    deadline = for_lookup(client).deadline
     while True:
         if topics:
             await client.refresh(topics)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.client import hanging_transactions, txn_admin
-from ottla.node.client.ask_leaders import briefly, error_of, may_pass
+from ottla.node.client.ask_leaders import error_of, for_lookup, may_pass
 from ottla.node.client.cluster_client import Client
 from ottla.node.client.group_reset import Topics, partitions_of
 from ottla.node.client.hanging_transactions import OpenTransaction
@@ -34,7 +34,7 @@ async def start_offsets(client: Client, view: TransactionView) -> StartOffsets:
     leaders = await txn_admin.leaders_of(client, view.partitions)
     led = [one for one, leader in leaders.items() if leader != NO_LEADER]
     starts: dict[TopicPartition, int | None] = dict.fromkeys(leaders, UNKNOWN)
-    for partition, views in (await txn_admin.find_producers(briefly(client), led)).found.items():
+    for partition, views in (await txn_admin.find_producers(for_lookup(client), led)).found.items():
         starts[partition] = next(
             (one.start_offset for one in views if one.producer_id == view.producer_id), None
         )
@@ -79,10 +79,10 @@ async def find_hanging(
     else:
         leaders = await txn_admin.leaders_of(client, partitions)
         led = [one for one, leader in leaders.items() if leader != NO_LEADER]
-        answers = await txn_admin.find_producers(briefly(client), led)
-        lasting = {one: error for one, error in answers.problems.items() if not may_pass(error)}
-        if lasting:
-            raise error_of(lasting)
+        answers = await txn_admin.find_producers(for_lookup(client), led)
+        final = {one: error for one, error in answers.problems.items() if not may_pass(error)}
+        if final:
+            raise error_of(final)
         producers, leaderless = answers.found, sorted(leaders.keys() - answers.found.keys())
     found = hanging_transactions.open_for_long(
         producers, now_ms=int(time.time() * 1000), longer_than_ms=longer_than_ms
@@ -103,10 +103,10 @@ async def find_hanging(
             raise
         transactions[view.producer_id] = view
     found = hanging_transactions.without_coordinator(found, transactions)
-    places = {one.partition for one in found}
+    suspected = {one.partition for one in found}
     if broker_id is not None:
-        again = await txn_admin.describe_producers(client, places, broker_id=broker_id)
+        again = await txn_admin.describe_producers(client, suspected, broker_id=broker_id)
     else:
-        again = dict((await txn_admin.find_producers(briefly(client), places)).found)
-        leaderless = sorted({*leaderless, *(places - again.keys())})
+        again = dict((await txn_admin.find_producers(for_lookup(client), suspected)).found)
+        leaderless = sorted({*leaderless, *(suspected - again.keys())})
     return Search(hanging_transactions.still_open(found, again), leaderless)

@@ -14,8 +14,8 @@ from ottla.node.settings.client_metrics_config_def import (
     ALL_METRICS,
     DEFAULT_INTERVAL_MS,
     ClientMetricsConfig,
-    client_metrics_config_of,
-    compiled,
+    compile_pattern,
+    parse_client_metrics_config,
 )
 
 log = logging.getLogger(__name__)
@@ -49,7 +49,7 @@ class Subscriptions:
             self._by_name.pop(name, None)
             if texts:
                 try:
-                    self._by_name[name] = client_metrics_config_of(texts)
+                    self._by_name[name] = parse_client_metrics_config(texts)
                 except KafkaError as error:  # written by a release that allowed more
                     log.warning("The client metrics subscription %s is not used: %s", name, error.detail)
         used = {pattern for one in self._by_name.values() for _, pattern in one.match}
@@ -76,7 +76,7 @@ class Subscriptions:
     def _expression(self, pattern: str) -> TopicRegex | None:
         if pattern not in self._expressions:
             try:
-                self._expressions[pattern] = compiled(pattern)
+                self._expressions[pattern] = compile_pattern(pattern)
             except KafkaError as error:
                 names = [name for name, one in self._by_name.items() if pattern in dict(one.match).values()]
                 named = ", ".join(sorted(names)[:_MAX_NAMED])[:_MAX_CHARS]

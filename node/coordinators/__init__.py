@@ -17,7 +17,7 @@ persister_jobs      runs the requests of share groups to the share coordinators,
 group_shard         the parts of a shard that only the group coordinator has
 txn_shard           the parts of a shard that only the transaction coordinator has
 share_state_shard   the parts of a shard that only the share coordinator has
-txn_gate            asks transaction coordinators on behalf of leaders
+txn_gate            asks transaction coordinators to verify or add partitions, on behalf of leaders
 group_runtime       the group coordinator of this node
 txn_runtime         the transaction coordinator of this node
 share_state_runtime  the share coordinator of this node

@@ -30,7 +30,7 @@ class CommitOrder:
     def is_late(self, group_id: str, producer: Producer, connection_number: int) -> bool:
         """Return True if the producer has committed in this epoch over a connection accepted after this one.
 
-        Otherwise remember this connection for later calls.
+        Otherwise remember this connection for later calls, unless a commit in a newer epoch came before.
         """
         key = (group_id, producer.producer_id)
         last = self._last.pop(key, None)

@@ -41,7 +41,7 @@ A = TypeVar("A")  # answers of the coordinator
 Completion: TypeAlias = Callable[[KafkaError | None], None]
 
 
-class AlikeRows(NamedTuple):
+class RowsWithKeyHead(NamedTuple):
     """Records whose keys differ only in their tails; all tails have one length, and so have all values."""
 
     key_head: bytes
@@ -50,7 +50,7 @@ class AlikeRows(NamedTuple):
 
 
 # The key and value of a record (None for a tombstone), or many records at once.
-Row: TypeAlias = tuple[bytes, bytes | None] | AlikeRows
+Row: TypeAlias = tuple[bytes, bytes | None] | RowsWithKeyHead
 
 
 class _DeferredEvent(NamedTuple):
@@ -65,7 +65,12 @@ class _DeferredEvent(NamedTuple):
 
 
 class CoordinatorLog(Generic[A]):
-    """The appends of one leader epoch. `failed` is called if a batch is rejected, which appends nothing."""
+    """The appends of one leader epoch.
+
+    `failed` is called if the batch of a turn is rejected, which appends nothing, or if records will not be
+    committed because this node no longer leads the partition or cannot write to its disk. A batch that
+    `append` itself writes fails with an exception instead.
+    """
 
     def __init__(
         self,
@@ -129,7 +134,7 @@ class CoordinatorLog(Generic[A]):
             self.flush()
         now_ms = self._clock.now_ms()
         for row in rows:
-            if isinstance(row, AlikeRows):
+            if isinstance(row, RowsWithKeyHead):
                 self._batch.append_alike(*row, now_ms)
             else:
                 self._batch.append(*row, now_ms)
@@ -318,7 +323,7 @@ class CoordinatorLog(Generic[A]):
 
 def _size_bytes(row: Row) -> int:
     """Return an upper bound of the bytes that a row takes in a batch."""
-    if isinstance(row, AlikeRows):
+    if isinstance(row, RowsWithKeyHead):
         each = len(row.key_head) + len(row.key_tails[0]) + len(row.values[0]) + RECORD_OVERHEAD_BYTES
         return each * len(row.values)
     key, value = row

@@ -89,7 +89,7 @@ class CoordinatorRuntime(Generic[K, C, A]):
         self._loader = ShardLoader()
         self.load_times = LatencyHistogram()  # of shards whose log had something
         self._tokens = itertools.count(1)
-        self._asked: dict[Token, asyncio.Future[A | KafkaError] | A | KafkaError | None] = {}
+        self._waiting: dict[Token, asyncio.Future[A | KafkaError] | A | KafkaError | None] = {}
         self._timers: TimerQueue | None = None
         self._lines = ClientLines(log)
         self._start_task: StartTask | None = None
@@ -136,10 +136,10 @@ class CoordinatorRuntime(Generic[K, C, A]):
         active = sum(shard.is_loaded and not shard.is_closed for shard in shards)
         return ShardCounts(len(shards) - active - failed, active, failed)
 
-    def tell_all(self, command: C) -> None:
+    def send_all(self, command: C) -> None:
         """Send a command of the node, which has no answer, to every shard."""
         for shard in list(self.by_index.values()):
-            shard.tell(command)
+            shard.send(command)
 
     def refresh(self) -> None:
         """Open and close shards to match the partitions of the topic that this node leads now."""
@@ -235,8 +235,8 @@ class CoordinatorRuntime(Generic[K, C, A]):
         except KafkaError as error:
             # Another node may have been faster; the caller reads the metadata again.
             if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
-                said = "%s could not be created: %s"
-                self._lines.tell(logging.WARNING, "", said, self._topic, error)
+                message = "%s could not be created: %s"
+                self._lines.log(logging.WARNING, "", message, self._topic, error)
         finally:
             self._creation = None
             creation.set_result(None)
@@ -248,7 +248,7 @@ class CoordinatorRuntime(Generic[K, C, A]):
         return next(self._tokens)
 
     def loaded(self, index: int) -> CoordinatorShard[K, C, A]:
-        """Return the loaded shard of a partition.
+        """Return the loaded shard of a partition, after `refresh` if this node may have begun to lead it.
 
         Raises KafkaError with NOT_COORDINATOR or COORDINATOR_LOAD_IN_PROGRESS if there is none.
         """
@@ -275,18 +275,18 @@ class CoordinatorRuntime(Generic[K, C, A]):
             return kept(error)
         if token is None:
             token = next(self._tokens)
-        self._asked[token] = None
+        self._waiting[token] = None
         try:
             shard.handle(make(token))
         except BaseException:
-            del self._asked[token]
+            del self._waiting[token]
             raise
-        outcome = self._asked[token]
+        outcome = self._waiting[token]
         if outcome is None:
             future: asyncio.Future[A | KafkaError] = asyncio.get_running_loop().create_future()
-            self._asked[token] = future
+            self._waiting[token] = future
             return future
-        del self._asked[token]
+        del self._waiting[token]
         return outcome
 
     def ask(
@@ -305,7 +305,7 @@ class CoordinatorRuntime(Generic[K, C, A]):
 
     def submit_each(
         self,
-        places: Sequence[tuple[int | str, Make[C]]],
+        commands: Sequence[tuple[int | str, Make[C]]],
         build: Build[Result[R]],
         wrap: Build[Result[R]] | None = None,
         *,
@@ -317,17 +317,17 @@ class CoordinatorRuntime(Generic[K, C, A]):
         commands or the request `is_large`, returns a coroutine that takes turns with the loop, and ends with
         `wrap` instead of `build`.
         """
-        if is_large or len(places) > MAX_COMMANDS_PER_TURN:
-            return self.submit_in_turns(places, build if wrap is None else wrap, MAX_COMMANDS_PER_TURN)
-        return self._join([self.submit(self._index_of(at), make) for at, make in places], build)
+        if is_large or len(commands) > MAX_COMMANDS_PER_TURN:
+            return self.submit_in_turns(commands, build if wrap is None else wrap, MAX_COMMANDS_PER_TURN)
+        return self._join([self.submit(self._index_of(at), make) for at, make in commands], build)
 
     async def submit_in_turns(
-        self, places: Sequence[tuple[int | str, Make[C]]], build: Build[R], per_turn: int
+        self, commands: Sequence[tuple[int | str, Make[C]]], build: Build[R], per_turn: int
     ) -> R | Delayed[R]:
         """Carry out commands as `submit_each` does, at most `per_turn` in each turn of the loop."""
         outcomes = []
         turn = Turn(per_turn)
-        for at, make in places:
+        for at, make in commands:
             outcomes.append(self.submit(self._index_of(at), make))
             await turn.step()
         return self._join(outcomes, build)
@@ -340,22 +340,22 @@ class CoordinatorRuntime(Generic[K, C, A]):
         If the request `is_large` or `wrap` is given, the shards take turns with the loop, and the answers end
         in `wrap`, or by default in a thread that calls `build`. Otherwise `build` is called at once.
         """
-        places = [(index, make) for index in sorted(self.by_index)]
+        commands = [(index, make) for index in sorted(self.by_index)]
         if is_large or wrap is not None:
-            return self.submit_in_turns(places, wrap or partial(build_in_thread, build), 1)
-        return self.submit_each(places, build)
+            return self.submit_in_turns(commands, wrap or partial(build_in_thread, build), 1)
+        return self.submit_each(commands, build)
 
-    def _index_of(self, place: int | str) -> int:
-        return self.partition_for(place) if isinstance(place, str) else place
+    def _index_of(self, index_or_key: int | str) -> int:
+        return self.partition_for(index_or_key) if isinstance(index_or_key, str) else index_or_key
 
     def _answered(self, token: Token, answer: A | KafkaError) -> None:
         """Take an answer from a shard."""
-        waiting = self._asked[token]
+        waiting = self._waiting[token]
         if waiting is None:
-            self._asked[token] = answer  # `submit` has not returned yet, and takes it
+            self._waiting[token] = answer  # `submit` has not returned yet, and takes it
             return
         assert isinstance(waiting, asyncio.Future), f"token {token} was answered twice"
-        del self._asked[token]
+        del self._waiting[token]
         self._late_answers.append((waiting, answer))
         self._give_answers()
 

@@ -191,7 +191,7 @@ class CoordinatorShard(Generic[K, C, A]):
 
     @property
     def coordinator(self) -> K | None:
-        """The core, None while the shard loads; for tools and tests."""
+        """The core, None until the shard is loaded; its state is for reading only."""
         return self._core
 
     @property
@@ -211,7 +211,10 @@ class CoordinatorShard(Generic[K, C, A]):
         return True
 
     async def load(self, loader: ShardLoader) -> None:
-        """Replay the partition and start; until then requests fail with COORDINATOR_LOAD_IN_PROGRESS."""
+        """Replay the partition and start; until then requests fail with COORDINATOR_LOAD_IN_PROGRESS.
+
+        A shard that is closed meanwhile is not started. Raises KafkaError if the log cannot be read.
+        """
         try:
             loaded = await self._parts.load(loader, self.partition, lambda: self.is_closed)
         except LoadEndedError:
@@ -237,9 +240,9 @@ class CoordinatorShard(Generic[K, C, A]):
         if refused is None:
             self._decide(command)
         else:
-            self._put_off(command, refused)
+            self._keep_or_reject(command, refused)
 
-    def tell(self, command: C) -> None:
+    def send(self, command: C) -> None:
         """Carry out a command of the node, which has no answer, as soon as the shard is loaded."""
         if self.is_open:
             self.handle(command)
@@ -275,7 +278,7 @@ class CoordinatorShard(Generic[K, C, A]):
                 self.close(ErrorCode.NOT_COORDINATOR)
                 self._failed(self)
 
-    def _put_off(self, command: C, refused: KafkaError) -> None:
+    def _keep_or_reject(self, command: C, refused: KafkaError) -> None:
         token = getattr(command, "token", None)
         if token is None:
             self._keep(command)

@@ -58,17 +58,18 @@ class PartitionLag(NamedTuple):
     """The end of a log for consumers (its high watermark), and how far a group is behind it.
 
     `records` is a difference of offsets, as in Kafka, so it includes markers and compacted gaps; it is None
-    without a committed offset. `behind_ms` is the age of the oldest record that is not committed, 0 if none
-    is left to read, and None if there is no committed offset, no timestamp, or no time to read it.
+    without a committed offset. `lag_ms` is the age of the oldest record that is not committed, and 0 if none
+    is left to read. It is None if there is no committed offset or no timestamp, or if the record could not be
+    read in time.
     """
 
     log_end_offset: int
     records: int | None
-    behind_ms: int | None
+    lag_ms: int | None
 
 
-class _Look(NamedTuple):
-    """The place of the first record that a group has not read."""
+class _ReadPosition(NamedTuple):
+    """The offset from which a group's first unread record is searched, and its partition."""
 
     partition: Partition
     offset: int
@@ -93,7 +94,7 @@ class GroupLag:
         self._connect = connect
         self._in_thread = in_thread
         self._clock = clock
-        self._lane = asyncio.Lock()  # allows one step in a thread at a time, for all callers together
+        self._thread_lock = asyncio.Lock()  # allows one step in a thread at a time, for all callers together
 
     async def measure(
         self, places: Iterable[GroupOffset], *, timeout_s: float = TIMEOUT_S
@@ -121,30 +122,30 @@ class GroupLag:
         self, places: Iterable[GroupOffset], deadline: float
     ) -> dict[GroupOffset, PartitionLag]:
         lags: dict[GroupOffset, PartitionLag] = {}
-        looks = await take_turns(self._look_at_ends(places, lags))
+        to_read = await take_turns(self._lags_by_offsets(places, lags))
         max_bytes = FIRST_READ_BYTES
         loop = asyncio.get_running_loop()
-        while looks:
-            later: dict[GroupOffset, _Look] = {}
-            rest = iter(looks.items())
+        while to_read:
+            later: dict[GroupOffset, _ReadPosition] = {}
+            rest = iter(to_read.items())
             while some := dict(islice(rest, READS_AT_ONCE)):
                 if loop.time() >= deadline:
                     return lags
-                async with self._lane:
+                async with self._thread_lock:
                     found = await self._find_oldest(some, max_bytes)
                 for place, oldest in found.items():
                     if oldest.timestamp_ms is not None or oldest.offset >= lags[place].log_end_offset:
-                        lags[place] = lags[place]._replace(behind_ms=self._age_ms(oldest))
+                        lags[place] = lags[place]._replace(lag_ms=self._age_ms(oldest))
                     elif oldest.offset > some[place].offset:  # else the log was truncated while it was read
-                        later[place] = _Look(some[place].partition, oldest.offset)
-            looks, max_bytes = later, NEXT_READ_BYTES
+                        later[place] = _ReadPosition(some[place].partition, oldest.offset)
+            to_read, max_bytes = later, NEXT_READ_BYTES
         return lags
 
-    def _look_at_ends(
+    def _lags_by_offsets(
         self, places: Iterable[GroupOffset], lags: dict[GroupOffset, PartitionLag]
-    ) -> Steps[dict[GroupOffset, _Look]]:
-        """Put the lags that need no reading into `lags`, and return where to read for the others."""
-        looks: dict[GroupOffset, _Look] = {}
+    ) -> Steps[dict[GroupOffset, _ReadPosition]]:
+        """Put the lags in records into `lags`, and return where to read to find the lags in time."""
+        to_read: dict[GroupOffset, _ReadPosition] = {}
         for place in places:
             yield
             try:
@@ -160,27 +161,30 @@ class GroupLag:
             records = max(at_end.offset - place.committed, 0)
             lags[place] = PartitionLag(at_end.offset, records, None if records else 0)
             if records:
-                looks[place] = _Look(partition, place.committed)
-        return looks
+                to_read[place] = _ReadPosition(partition, place.committed)
+        return to_read
 
     async def _find_oldest(
-        self, looks: Mapping[GroupOffset, _Look], max_bytes: int
+        self, to_read: Mapping[GroupOffset, _ReadPosition], max_bytes: int
     ) -> dict[GroupOffset, Oldest]:
-        """Read the next bytes of each log; leave out logs that cannot be read."""
+        """Return the first unread record of each log, searched in its next `max_bytes`.
+
+        Logs that cannot be read are left out.
+        """
         cold = [
             read
-            for look in looks.values()
-            if (read := look.partition.log.cold_read(look.offset, FetchIsolation.HIGH_WATERMARK)) is not None
+            for partition, offset in to_read.values()
+            if (read := partition.log.cold_read(offset, FetchIsolation.HIGH_WATERMARK)) is not None
         ]
         if cold:
             await self._in_thread(partial(_read_indexes, cold))
-        reads = {place: piece for place, look in looks.items() if (piece := _piece_of(look, max_bytes))}
+        reads = {place: piece for place, one in to_read.items() if (piece := _next_read(one, max_bytes))}
         found: dict[GroupOffset, Oldest | KafkaError | OSError] = await self._in_thread(
             partial(_read_all, reads)
         )
         for place, one in found.items():
             if isinstance(one, OSError):
-                looks[place].partition.log.flush_failed(one)  # takes the log out of service
+                to_read[place].partition.log.flush_failed(one)  # takes the log out of service
         return {place: one for place, one in found.items() if isinstance(one, Oldest)}
 
     def _age_ms(self, oldest: Oldest) -> int | None:
@@ -197,10 +201,10 @@ class GroupLag:
     ) -> dict[GroupOffset, PartitionLag]:
         peer = await self._connect(leader, PURPOSE)
         left_s = (deadline - asyncio.get_running_loop().time()) * PEER_SHARE
-        request = await take_turns(self._question(places, max(0, int(left_s * 1000))))
-        return await take_turns(self._answers(await peer.request(request, DescribeLagResponse)))
+        request = await take_turns(self._request_of(places, max(0, int(left_s * 1000))))
+        return await take_turns(self._lags_of(await peer.request(request, DescribeLagResponse)))
 
-    def _question(self, places: Iterable[GroupOffset], timeout_ms: int) -> Steps[DescribeLagRequest]:
+    def _request_of(self, places: Iterable[GroupOffset], timeout_ms: int) -> Steps[DescribeLagRequest]:
         image = self._image()
         by_topic: dict[bytes, list[LagPartition]] = {}
         for place in places:
@@ -215,7 +219,7 @@ class GroupLag:
         topics = [LagTopic(topic_id=topic_id, partitions=ones) for topic_id, ones in by_topic.items()]
         return DescribeLagRequest(timeout_ms=timeout_ms, topics=topics)
 
-    def _answers(self, response: DescribeLagResponse) -> Steps[dict[GroupOffset, PartitionLag]]:
+    def _lags_of(self, response: DescribeLagResponse) -> Steps[dict[GroupOffset, PartitionLag]]:
         image = self._image()
         lags: dict[GroupOffset, PartitionLag] = {}
         for topic in response.topics:
@@ -248,7 +252,7 @@ class GroupLag:
                 partition_index=place.partition.partition,
                 committed_offset=NO_OFFSET if place.committed is None else place.committed,
                 log_end_offset=lag.log_end_offset,
-                lag_ms=-1 if lag.behind_ms is None else lag.behind_ms,
+                lag_ms=-1 if lag.lag_ms is None else lag.lag_ms,
             )
             by_topic.setdefault(place.partition.topic, []).append(result)
         ids = {found.name: found.topic_id for _, found in named if found is not None}
@@ -261,10 +265,10 @@ def _place(topic: str, partition: int, committed: int) -> GroupOffset:
     return GroupOffset(TopicPartition(topic, partition), None if committed < 0 else committed)
 
 
-def _piece_of(look: _Look, max_bytes: int) -> "tuple[FileSlice, int] | None":
+def _next_read(position: _ReadPosition, max_bytes: int) -> "tuple[FileSlice, int] | None":
     """Return the next bytes to read and the offset to start from, None if the log cannot be read there."""
-    log = look.partition.log
-    offset = max(look.offset, log.log_start_offset)  # retention may have deleted the next records
+    log = position.partition.log
+    offset = max(position.offset, log.log_start_offset)  # retention may have deleted the next records
     try:
         found = log.read(offset, max_bytes, isolation=FetchIsolation.HIGH_WATERMARK, minimum_one_batch=True)
     except KafkaError:

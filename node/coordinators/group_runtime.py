@@ -73,7 +73,7 @@ class TransactionPart(NamedTuple):
 class Gate(Protocol):
     """The method of `TxnGate` that is used here."""
 
-    def admit(
+    def add_or_verify(
         self,
         transactional_id: str,
         producer_id: int,
@@ -163,11 +163,11 @@ class GroupRuntime:
         later: list[tuple[GroupCoordinatorShard, Sequence[str]]] = []
         for shard in list(self.shards.values()):
             if not shard.is_open or shard.coordinator is None:
-                shard.tell(ForgetTopics(topics=deleted))
+                shard.send(ForgetTopics(topics=deleted))
                 continue
             readers = readers_of_topics(shard.coordinator.shard, deleted)
             if readers[:left]:
-                shard.tell(ForgetTopics(topics=deleted, group_ids=readers[:left]))
+                shard.send(ForgetTopics(topics=deleted, group_ids=readers[:left]))
             if readers[left:]:
                 later.append((shard, readers[left:]))
             left -= min(left, len(readers))
@@ -181,11 +181,11 @@ class GroupRuntime:
             for start in range(0, len(readers), GROUPS_FORGOTTEN_PER_TURN):
                 await asyncio.sleep(0)
                 some = readers[start : start + GROUPS_FORGOTTEN_PER_TURN]
-                shard.tell(ForgetTopics(topics=deleted, group_ids=some, is_late=True))
+                shard.send(ForgetTopics(topics=deleted, group_ids=some, is_late=True))
 
     def change_topics(self, command: TopicsChanged) -> None:
         """Send a change of topics to all shards, so that groups that read these topics are assigned again."""
-        self._runtime.tell_all(command)
+        self._runtime.send_all(command)
 
     # ---- the place of a group ------------------------------------------------------------------------
 
@@ -233,8 +233,8 @@ class GroupRuntime:
             return build(coordinator_error(error))
         if guard is None or gate is None:
             self._check_order(group_id, part)
-            believed = None if guard is None else NOT_VERIFIED
-            return self.ask(group_id, partial(make, believed), build)
+            guard_if_any = None if guard is None else NOT_VERIFIED
+            return self.ask(group_id, partial(make, guard_if_any), build)
         return self._ask_verified(gate, group_id, part, guard, partition.topic_partition, make, build)
 
     async def _ask_verified(
@@ -247,7 +247,7 @@ class GroupRuntime:
         make: MakeGuarded,
         build: Build[R],
     ) -> R:
-        codes = await gate.admit(
+        codes = await gate.add_or_verify(
             part.transactional_id,
             part.producer.producer_id,
             part.producer.producer_epoch,
@@ -312,14 +312,14 @@ class GroupRuntime:
             self.shards[index],
             AnswerHeldHeartbeat(group_id=group_id, member_id=member_id, held=token),
         )
-        return Delayed(outcome, build, release=partial(shard.tell, command), keeps_nothing=True)
+        return Delayed(outcome, build, release=partial(shard.send, command), keeps_nothing=True)
 
     def _count_answered(self, _: "asyncio.Future[GroupAnswer | KafkaError]") -> None:
         self._held_count -= 1
 
     def ask_each(
         self,
-        asked: Sequence[tuple[str, Make]],
+        commands: Sequence[tuple[str, Make]],
         build: coordinator_runtime.Build[Result[R]],
         *,
         builds_in_thread: bool = False,
@@ -332,9 +332,9 @@ class GroupRuntime:
         then called in a thread: it must use only the answers, and return the response itself.
         """
         if not builds_in_thread:
-            return self._runtime.submit_each(asked, build, is_large=is_large)
+            return self._runtime.submit_each(commands, build, is_large=is_large)
         in_thread = partial(build_in_thread, cast("coordinator_runtime.Build[R]", build))
-        return self._runtime.submit_each(asked, build, in_thread, is_large=is_large)
+        return self._runtime.submit_each(commands, build, in_thread, is_large=is_large)
 
     def ask_all_shards(self, make: Make, build: coordinator_runtime.Build[R]) -> Result[R]:
         """Carry out one command in every shard of this node; `build` must use only the answers.

@@ -28,12 +28,12 @@ from ottla.groupcoord.coordinator import Coordinator
 from ottla.groupcoord.effects import (
     AddTimelineEvent,
     Append,
-    AskPersister,
     CancelTimer,
     ContinueWith,
     DeleteShareState,
     Effect,
     InitializeShareState,
+    PersisterRequest,
     Refuse,
     Reply,
     Result,
@@ -60,7 +60,7 @@ from ottla.groupcoord.topics_view import TopicsView
 from ottla.logstore.partition_log import AppendResult
 from ottla.logstore.record import ControlType, EndTransactionMarker
 from ottla.logstore.words.errors import KafkaError
-from ottla.node.coordinators.coordinator_log import AlikeRows, Row
+from ottla.node.coordinators.coordinator_log import Row, RowsWithKeyHead
 from ottla.node.coordinators.coordinator_shard import CoordinatorShard, ShardParts
 from ottla.node.coordinators.group_loader import load_group_shard
 from ottla.node.coordinators.persister_jobs import PersisterJobs
@@ -145,9 +145,9 @@ def end_transaction(
     return result
 
 
-def _stopped(tell: Callable[[GroupShard], None], shard: GroupCoordinatorShard, _: KafkaError) -> None:
+def _stopped(on_stop: Callable[[GroupShard], None], shard: GroupCoordinatorShard, _: KafkaError) -> None:
     if shard.coordinator is not None:
-        tell(shard.coordinator.shard)
+        on_stop(shard.coordinator.shard)
         shard.coordinator.shard.member_bytes.detach()
         shard.coordinator.shard.offset_bytes.detach()
 
@@ -201,7 +201,7 @@ def _carry_out(
         case InitializeShareState() | DeleteShareState():
             shard.log.when_committed(partial(_begin_job, persister_jobs, shard, effect))
         case RunTask(task):
-            executor.run(task, partial(_is_wanted, shard, task), partial(_bring_back, shard, task))
+            executor.run(task, partial(_is_wanted, shard, task), partial(_deliver_result, shard, task))
         case ContinueWith() | AddTimelineEvent():
             raise AssertionError(f"{effect} must be handled by the core")
         case Append() | Reply() | Refuse() | StartTimer() | CancelTimer():
@@ -209,14 +209,19 @@ def _carry_out(
 
 
 def _begin_job(
-    persister_jobs: PersisterJobs, shard: GroupCoordinatorShard, job: AskPersister, error: KafkaError | None
+    persister_jobs: PersisterJobs,
+    shard: GroupCoordinatorShard,
+    job: PersisterRequest,
+    error: KafkaError | None,
 ) -> None:
     """Begin a job once the records before it are committed; an error means that they never will be."""
     if error is None and not shard.is_closed:
-        persister_jobs.begin(job, partial(_bring_results, shard))
+        persister_jobs.begin(job, partial(_deliver_results, shard))
 
 
-def _bring_results(shard: GroupCoordinatorShard, command: ShareStateInitialized | ShareStateDeleted) -> None:
+def _deliver_results(
+    shard: GroupCoordinatorShard, command: ShareStateInitialized | ShareStateDeleted
+) -> None:
     if not shard.is_closed:
         shard.handle(command)
 
@@ -228,7 +233,7 @@ def _is_wanted(shard: GroupCoordinatorShard, task: ExecutorTask) -> bool:
     return not isinstance(task, ResolveRegexes) or is_wanted(shard.coordinator.shard, task)
 
 
-def _bring_back(shard: GroupCoordinatorShard, task: ExecutorTask, result: ExecutorResult | None) -> None:
+def _deliver_result(shard: GroupCoordinatorShard, task: ExecutorTask, result: ExecutorResult | None) -> None:
     """Give the result of a task to the shard that asked for it, if that is still open."""
     if shard.is_closed:
         return
@@ -257,7 +262,7 @@ def _rows(_: Coordinator, records: Sequence[AppendedRecord]) -> list[Row]:
     for record in records:
         if isinstance(record, CommittedOffsets) and len(set(map(len, record.values))) == 1:
             key_head = pack_key_head(record.group_id, record.topic)
-            rows.append(AlikeRows(key_head, pack_key_tails(record.partitions), record.values))
+            rows.append(RowsWithKeyHead(key_head, pack_key_tails(record.partitions), record.values))
         else:
             rows += [(encode_key(each), encode_value(each)) for each in opened(record)]
     return rows

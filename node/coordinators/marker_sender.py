@@ -76,13 +76,13 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True, eq=False)
-class _Sent:
+class _UnwrittenMarkers:
     """The unwritten markers of one transaction. The next transaction of the same id replaces it."""
 
     key: Key
     job: MarkerJob
     left: set[TopicPartition]
-    has_complained: bool = False  # an unexpected rejection was logged
+    is_rejection_logged: bool = False  # an unexpected rejection was logged
 
 
 @dataclass(slots=True, eq=False)
@@ -90,15 +90,17 @@ class _Line:
     """The markers for one leader."""
 
     leader: int
-    waiting: dict[_Sent, set[TopicPartition]] = field(default_factory=dict)
-    under_way: dict[_Sent, set[TopicPartition]] = field(default_factory=dict)
-    again: dict[_Sent, set[TopicPartition]] = field(default_factory=dict)  # to send again after a pause
+    waiting: dict[_UnwrittenMarkers, set[TopicPartition]] = field(default_factory=dict)
+    under_way: dict[_UnwrittenMarkers, set[TopicPartition]] = field(default_factory=dict)
+    again: dict[_UnwrittenMarkers, set[TopicPartition]] = field(
+        default_factory=dict
+    )  # to send again after a pause
     pause: asyncio.TimerHandle | None = None
     failures: int = 0  # in a row
     number: int = 0  # of the last request
     task: asyncio.Task[None] | None = None
 
-    def parts(self) -> tuple[dict[_Sent, set[TopicPartition]], ...]:
+    def parts(self) -> tuple[dict[_UnwrittenMarkers, set[TopicPartition]], ...]:
         return self.waiting, self.under_way, self.again
 
 
@@ -132,10 +134,10 @@ class MarkerSender:
         self._fenced = fenced
         self._chance = chance
         self._timeout_ms = timeout_ms
-        self._sent: dict[Key, _Sent] = {}
+        self._unwritten: dict[Key, _UnwrittenMarkers] = {}
         self._reloaded: dict[int, int] = {}  # shard -> the coordinator epoch in which it was found fenced
         self._lines: dict[int, _Line] = {}
-        self._parked: dict[_Sent, set[TopicPartition]] = {}  # have no leader at present
+        self._parked: dict[_UnwrittenMarkers, set[TopicPartition]] = {}  # have no leader at present
         self._looking: asyncio.TimerHandle | None = None
         self._is_closed = False
 
@@ -144,38 +146,38 @@ class MarkerSender:
     def send(self, index: int, job: MarkerJob) -> None:
         """Send a decision to all partitions of its transaction; `index` is that of the shard that decided."""
         key = (index, job.transactional_id)
-        sent = self._sent[key] = _Sent(key, job, set(job.partitions))
-        self._route(sent, job.partitions)
+        unwritten = self._unwritten[key] = _UnwrittenMarkers(key, job, set(job.partitions))
+        self._route(unwritten, job.partitions)
 
     def drop(self, index: int) -> None:
         """Drop the markers of a shard that this node no longer leads, or that is loaded again."""
-        for key in [each for each in self._sent if each[0] == index]:
-            del self._sent[key]
+        for key in [each for each in self._unwritten if each[0] == index]:
+            del self._unwritten[key]
 
     def refresh(self) -> None:
         """Send the markers of partitions whose leader has changed to their new leader."""
         topics = self._image().topics
-        moved: list[tuple[_Sent, set[TopicPartition]]] = []
+        moved: list[tuple[_UnwrittenMarkers, set[TopicPartition]]] = []
         for line in self._lines.values():
             for part in line.parts():
-                for sent, partitions in list(part.items()):
+                for unwritten, partitions in list(part.items()):
                     elsewhere = {
                         one
                         for one in partitions
                         if (at := topics.partition(one)) is None or at.leader != line.leader
                     }
                     if elsewhere:
-                        _take_out(part, sent, elsewhere)
-                        moved.append((sent, elsewhere))
+                        _take_out(part, unwritten, elsewhere)
+                        moved.append((unwritten, elsewhere))
         moved += self._parked.items()
         self._parked = {}
-        for sent, partitions in moved:
-            self._route(sent, partitions)
+        for unwritten, partitions in moved:
+            self._route(unwritten, partitions)
 
     def close(self) -> None:
         """Stop. The next coordinator sends the markers that are not written."""
         self._is_closed = True
-        self._sent.clear()
+        self._unwritten.clear()
         if self._looking is not None:
             self._looking.cancel()
         for line in self._lines.values():
@@ -187,12 +189,12 @@ class MarkerSender:
     @property
     def left(self) -> int:
         """Return the number of transactions whose markers are not all written."""
-        return len(self._sent)
+        return len(self._unwritten)
 
     # ---- leaders of partitions -----------------------------------------------------------------------
 
-    def _route(self, sent: _Sent, partitions: Iterable[TopicPartition]) -> None:
-        if self._sent.get(sent.key) is not sent or self._is_closed:
+    def _route(self, unwritten: _UnwrittenMarkers, partitions: Iterable[TopicPartition]) -> None:
+        if self._unwritten.get(unwritten.key) is not unwritten or self._is_closed:
             return
         image = self._image()
         gone: set[TopicPartition] = set()
@@ -201,17 +203,17 @@ class MarkerSender:
             if found is None:
                 gone.add(partition)  # deleted with its topic: there is nothing to end
             elif not self._can_reach(image, found):
-                self._parked.setdefault(sent, set()).add(partition)
+                self._parked.setdefault(unwritten, set()).add(partition)
             else:
                 line = self._lines.get(found.leader)
                 if line is None:
                     line = self._lines[found.leader] = _Line(found.leader)
-                line.waiting.setdefault(sent, set()).add(partition)
+                line.waiting.setdefault(unwritten, set()).add(partition)
                 if line.task is None:
-                    line.task = self._start_task(self._work_off(line))
+                    line.task = self._start_task(self._send_all(line))
         if gone:
             # In a later turn: the caller may be a shard that has not carried out all effects of its decision.
-            asyncio.get_running_loop().call_soon(self._done, sent, gone)
+            asyncio.get_running_loop().call_soon(self._report_written, unwritten, gone)
         if self._parked and self._looking is None:
             loop = asyncio.get_running_loop()
             self._looking = loop.call_later(PARKED_MS / 1000, self._look_at_parked)
@@ -223,12 +225,12 @@ class MarkerSender:
     def _look_at_parked(self) -> None:
         self._looking = None
         parked, self._parked = self._parked, {}
-        for sent, partitions in parked.items():
-            self._route(sent, partitions)
+        for unwritten, partitions in parked.items():
+            self._route(unwritten, partitions)
 
     # ---- one leader ----------------------------------------------------------------------------------
 
-    async def _work_off(self, line: _Line) -> None:
+    async def _send_all(self, line: _Line) -> None:
         """Send request after request, until there is nothing left to send."""
         try:
             while self._take(line):
@@ -245,22 +247,22 @@ class MarkerSender:
         """Choose the markers of the next request; return False if there are none."""
         room = MAX_PARTITIONS
         line.under_way = {}
-        for sent in list(line.waiting):
+        for unwritten in list(line.waiting):
             if len(line.under_way) == MAX_MARKERS or not room:
                 break
-            partitions = line.waiting.pop(sent)
-            if self._sent.get(sent.key) is not sent:
+            partitions = line.waiting.pop(unwritten)
+            if self._unwritten.get(unwritten.key) is not unwritten:
                 continue
             if len(partitions) > room:
                 later = set(sorted(partitions)[room:])
-                line.waiting[sent] = later
+                line.waiting[unwritten] = later
                 partitions -= later
-            line.under_way[sent] = partitions
+            line.under_way[unwritten] = partitions
             room -= len(partitions)
         return bool(line.under_way)
 
     async def _ask(self, line: _Line) -> Answers:
-        markers = [self._marker(sent, partitions) for sent, partitions in line.under_way.items()]
+        markers = [self._marker(unwritten, partitions) for unwritten, partitions in line.under_way.items()]
         if line.leader == self._node_id:
             return await self._write_here(markers)
         peer = await self._connect(line.leader, PURPOSE)
@@ -279,8 +281,8 @@ class MarkerSender:
             codes = codes.answer(await codes.future)
         return answers_of(markers, codes)
 
-    def _marker(self, sent: _Sent, partitions: Iterable[TopicPartition]) -> Marker:
-        topics, job = self._image().topics, sent.job
+    def _marker(self, unwritten: _UnwrittenMarkers, partitions: Iterable[TopicPartition]) -> Marker:
+        topics, job = self._image().topics, unwritten.job
         named: list[MarkedPartition] = []
         for topic, index in sorted(partitions):
             found = topics.partition(TopicPartition(topic, index))
@@ -296,52 +298,54 @@ class MarkerSender:
 
     def _settle(self, line: _Line, answers: Answers) -> None:
         """Take the leader's answers: report the written markers at once, and send the others again."""
-        asked, line.under_way = line.under_way, {}
+        under_way, line.under_way = line.under_way, {}
         line.failures = 0 if any(code in _DONE for code in answers.values()) else line.failures
-        for sent, partitions in asked.items():
+        for unwritten, partitions in under_way.items():
             done: set[TopicPartition] = set()
             again: set[TopicPartition] = set()
             for partition in partitions:
-                code = answers.get((sent.job.producer_id, partition), ErrorCode.UNKNOWN_SERVER_ERROR)
+                code = answers.get((unwritten.job.producer_id, partition), ErrorCode.UNKNOWN_SERVER_ERROR)
                 if code in _DONE:
                     done.add(partition)
                     if code is not ErrorCode.NONE:
                         log.warning(
                             "%s has rejected a transaction marker of %s, and needs none: %s.",
                             partition,
-                            _short(sent),
+                            _short(unwritten),
                             code.name,
                         )
-                elif code is ErrorCode.TRANSACTION_COORDINATOR_FENCED and self._is_news(sent):
-                    self._coordinator_is_fenced(sent, partition)
+                elif code is ErrorCode.TRANSACTION_COORDINATOR_FENCED and self._may_reload(unwritten):
+                    self._report_fenced(unwritten, partition)
                     break
                 else:
                     again.add(partition)
-                    if code not in _AGAIN and not sent.has_complained:
-                        sent.has_complained = True
+                    if code not in _AGAIN and not unwritten.is_rejection_logged:
+                        unwritten.is_rejection_logged = True
                         log.error(
                             "%s has rejected a transaction marker of %s, which is sent again: %s.",
-                            *(partition, _short(sent), code.name),
+                            *(partition, _short(unwritten), code.name),
                         )
             else:
                 if done:
-                    self._done(sent, done)
+                    self._report_written(unwritten, done)
                 if again:
-                    self._again(line, sent, again)
+                    self._retry_later(line, unwritten, again)
         self._start_pause(line)
 
     def _failed(self, line: _Line, error: KafkaError) -> None:
         """Send the markers again after a request without a response: they may be written or not."""
         if not line.failures:
             log.warning("Transaction markers to node %d failed, and are sent again: %s", line.leader, error)
-        asked, line.under_way = line.under_way, {}
-        for sent, partitions in asked.items():
-            self._again(line, sent, partitions)
+        under_way, line.under_way = line.under_way, {}
+        for unwritten, partitions in under_way.items():
+            self._retry_later(line, unwritten, partitions)
         self._start_pause(line)
 
-    def _again(self, line: _Line, sent: _Sent, partitions: set[TopicPartition]) -> None:
-        if self._sent.get(sent.key) is sent:
-            line.again.setdefault(sent, set()).update(partitions)
+    def _retry_later(
+        self, line: _Line, unwritten: _UnwrittenMarkers, partitions: set[TopicPartition]
+    ) -> None:
+        if self._unwritten.get(unwritten.key) is unwritten:
+            line.again.setdefault(unwritten, set()).update(partitions)
 
     def _start_pause(self, line: _Line) -> None:
         if not line.again or line.pause is not None or self._is_closed:
@@ -354,23 +358,23 @@ class MarkerSender:
     def _end_pause(self, line: _Line) -> None:
         line.pause = None
         again, line.again = line.again, {}
-        for sent, partitions in again.items():
-            self._route(sent, partitions)
+        for unwritten, partitions in again.items():
+            self._route(unwritten, partitions)
 
     # ---- results -------------------------------------------------------------------------------------
 
-    def _done(self, sent: _Sent, partitions: set[TopicPartition]) -> None:
-        if self._sent.get(sent.key) is not sent:
+    def _report_written(self, unwritten: _UnwrittenMarkers, partitions: set[TopicPartition]) -> None:
+        if self._unwritten.get(unwritten.key) is not unwritten:
             return
-        fresh = partitions & sent.left
+        fresh = partitions & unwritten.left
         if not fresh:
             return
-        sent.left -= fresh
-        if not sent.left:
-            del self._sent[sent.key]
-        job = sent.job
+        unwritten.left -= fresh
+        if not unwritten.left:
+            del self._unwritten[unwritten.key]
+        job = unwritten.job
         self._written(
-            sent.key[0],
+            unwritten.key[0],
             MarkersWritten(
                 transactional_id=job.transactional_id,
                 producer_id=job.producer_id,
@@ -379,32 +383,36 @@ class MarkerSender:
             ),
         )
 
-    def _is_news(self, sent: _Sent) -> bool:
+    def _may_reload(self, unwritten: _UnwrittenMarkers) -> bool:
         """Return False if the shard was already loaded again in this coordinator epoch for being fenced.
 
         Then another load would not help: an administrator has written a marker with an epoch that no
         coordinator has reached yet.
         """
-        return self._reloaded.get(sent.key[0]) != sent.job.coordinator_epoch
+        return self._reloaded.get(unwritten.key[0]) != unwritten.job.coordinator_epoch
 
-    def _coordinator_is_fenced(self, sent: _Sent, partition: TopicPartition) -> None:
-        if self._sent.get(sent.key) is not sent:
+    def _report_fenced(self, unwritten: _UnwrittenMarkers, partition: TopicPartition) -> None:
+        if self._unwritten.get(unwritten.key) is not unwritten:
             return
         log.warning(
             "%s has a marker of a newer coordinator than that of %s, which is loaded again.",
-            *(partition, _short(sent)),
+            *(partition, _short(unwritten)),
         )
-        self._reloaded[sent.key[0]] = sent.job.coordinator_epoch
-        self.drop(sent.key[0])
-        self._fenced(sent.key[0], sent.job)
+        self._reloaded[unwritten.key[0]] = unwritten.job.coordinator_epoch
+        self.drop(unwritten.key[0])
+        self._fenced(unwritten.key[0], unwritten.job)
 
 
-def _take_out(part: dict[_Sent, set[TopicPartition]], sent: _Sent, gone: set[TopicPartition]) -> None:
-    part[sent] = part[sent] - gone
-    if not part[sent]:
-        del part[sent]
+def _take_out(
+    part: dict[_UnwrittenMarkers, set[TopicPartition]],
+    unwritten: _UnwrittenMarkers,
+    gone: set[TopicPartition],
+) -> None:
+    part[unwritten] = part[unwritten] - gone
+    if not part[unwritten]:
+        del part[unwritten]
 
 
-def _short(sent: _Sent) -> str:
+def _short(unwritten: _UnwrittenMarkers) -> str:
     """Return the transactional id, which may be 32 kB long, shortened for a line of the log."""
-    return repr(sent.job.transactional_id[:100])
+    return repr(unwritten.job.transactional_id[:100])

@@ -25,7 +25,7 @@ from ottla.node.work.turns import Steps
 PEER_WAIT_MS: Final = 1_000
 
 
-_COORDINATOR_AWAY: Final = (
+_COORDINATOR_ERRORS: Final = (
     ErrorCode.NOT_COORDINATOR,
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -50,9 +50,10 @@ class MarkerWriter:
         self._newest: dict[int, tuple[int, int]] = {}  # peer -> its process and the number of its request
 
     def is_late(self, peer_id: int, sender_epoch: int, number: int) -> bool:
-        """Return True if the sender has sent a newer request, so that this is a late copy.
+        """Return True if a request with this number or a newer one came from the sender before: a late copy.
 
-        With old clients the next transaction has the same epoch, so a late marker would end that one.
+        Otherwise remember this one as the newest. With old clients the next transaction has the same epoch,
+        so a late marker would end that one.
         """
         this = (sender_epoch, number)
         if this <= self._newest.get(peer_id, (-1, -1)):
@@ -61,7 +62,7 @@ class MarkerWriter:
         return False
 
     def write(self, markers: Sequence[Marker], wait_ms: int) -> Steps[Codes | Delayed[Codes]]:
-        """Append the markers in their order, and return a code for each, perhaps later.
+        """Append the markers in their order, and return a code for each of their partitions, perhaps later.
 
         A marker that is not committed after `wait_ms` gets REQUEST_TIMED_OUT. It is in the log then, and
         writing it again does no harm.
@@ -125,7 +126,7 @@ class MarkerWriter:
                 transaction_version=marker.transaction_version,
             )
         except KafkaError as error:
-            if error.code in _COORDINATOR_AWAY:
+            if error.code in _COORDINATOR_ERRORS:
                 # Transaction coordinators do not expect these errors of groups; after this one they retry.
                 raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, error.detail) from None
             raise

@@ -7,7 +7,7 @@ when the records before it are committed.
 from collections.abc import Callable, Sequence
 from typing import Final, Protocol, TypeAlias
 
-from ottla.groupcoord.effects import AskPersister, DeleteShareState, InitializeShareState
+from ottla.groupcoord.effects import DeleteShareState, InitializeShareState, PersisterRequest
 from ottla.groupcoord.share.share_commands import ShareStateDeleted, ShareStateInitialized
 from ottla.groupcoord.share_state.share_state_words import (
     DeleteState,
@@ -34,7 +34,7 @@ class StatePersister(Protocol):
     async def read_summary(self, requests: Sequence[ReadStateSummary], /) -> list[StateSummary]: ...
 
 
-Bring: TypeAlias = Callable[[ShareStateInitialized | ShareStateDeleted], None]
+Deliver: TypeAlias = Callable[[ShareStateInitialized | ShareStateDeleted], None]
 
 
 class PersisterJobs:
@@ -44,11 +44,11 @@ class PersisterJobs:
         self._persister = persister
         self._start_task = start_task
 
-    def begin(self, job: AskPersister, bring: Bring) -> None:
-        """Send the requests of a job, and call `bring` with the command that has the results."""
-        self._start_task(self._carry_out(job, bring))
+    def begin(self, job: PersisterRequest, deliver: Deliver) -> None:
+        """Send the requests of a job, and call `deliver` with the command that has the results."""
+        self._start_task(self._carry_out(job, deliver))
 
-    async def _carry_out(self, job: AskPersister, bring: Bring) -> None:
+    async def _carry_out(self, job: PersisterRequest, deliver: Deliver) -> None:
         results: list[StateResult] = []
         for start in range(0, len(job.requests), PARTITIONS_PER_QUESTION):
             match job:
@@ -56,20 +56,20 @@ class PersisterJobs:
                     results += await self._initialize(job.requests[start : start + PARTITIONS_PER_QUESTION])
                 case DeleteShareState():
                     results += await self._delete(job.requests[start : start + PARTITIONS_PER_QUESTION])
-        bring(job.done(results))
+        deliver(job.done(results))
 
     async def _initialize(self, requests: Sequence[InitializeState]) -> list[StateResult]:
         if self._persister is None:
-            return [_nobody(request) for request in requests]
+            return [_unavailable(request) for request in requests]
         return await self._persister.initialize(requests)
 
     async def _delete(self, requests: Sequence[DeleteState]) -> list[StateResult]:
         if self._persister is None:
-            return [_nobody(request) for request in requests]
+            return [_unavailable(request) for request in requests]
         return await self._persister.delete(requests)
 
     async def read_summary(self, requests: Sequence[ReadStateSummary]) -> list[StateSummary]:
-        """Return the start offsets of these share-partitions, as the share coordinators have them."""
+        """Return the states of these share-partitions without their batches; the answers have the errors."""
         if self._persister is None:
             error = ErrorCode.COORDINATOR_NOT_AVAILABLE
             return [StateSummary(request.key, error, _NO_COORDINATOR) for request in requests]
@@ -79,5 +79,5 @@ class PersisterJobs:
         return found
 
 
-def _nobody(request: InitializeState | DeleteState) -> StateResult:
+def _unavailable(request: InitializeState | DeleteState) -> StateResult:
     return StateResult(request.key, ErrorCode.COORDINATOR_NOT_AVAILABLE, _NO_COORDINATOR)

@@ -55,8 +55,8 @@ class ShardLoader:
     ) -> R:
         """Scan the whole log of the partition, and return the result of `make` for the scan.
 
-        Both happen in a thread. Raises KafkaError if the log cannot be read, and LoadEndedError soon after
-        `is_closed` is true.
+        Reading, scanning and `make` happen in threads. Raises KafkaError if the log cannot be read, and
+        LoadEndedError soon after `is_closed` is true.
         """
         loop_thread = threading.get_ident()
 

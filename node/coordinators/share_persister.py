@@ -79,25 +79,25 @@ class Coordinators(Protocol):
 class _Question:
     """A request, or several writes that became one, with the futures that wait for the answer."""
 
-    __slots__ = ("asked_node", "deadline", "futures", "pause", "pause_s", "request")
+    __slots__ = ("deadline_s", "futures", "pause", "pause_s", "request", "sent_to")
 
-    def __init__(self, request: StateRequest, deadline: float) -> None:
+    def __init__(self, request: StateRequest, deadline_s: float) -> None:
         self.request = request
         self.futures: list[asyncio.Future[StateAnswer]] = []
-        self.deadline = deadline  # after which it is not asked again, by the loop's clock
+        self.deadline_s = deadline_s  # after which it is not asked again, by the loop's clock
         self.pause_s = FIRST_PAUSE_S
         self.pause: asyncio.TimerHandle | None = None
-        self.asked_node = -1
+        self.sent_to = -1
 
 
-class _Lane:
+class _NodeQueue:
     """The questions of one kind to one other node, by group."""
 
-    __slots__ = ("is_running", "waiting")
+    __slots__ = ("has_sender", "waiting")
 
     def __init__(self) -> None:
         self.waiting: dict[str, deque[_Question]] = {}
-        self.is_running = False
+        self.has_sender = False
 
 
 class SharePersister:
@@ -121,7 +121,7 @@ class SharePersister:
         # By share-partition: the question in flight, and the questions behind it.
         self._queues: dict[SharePartitionKey, deque[_Question]] = {}
         self._count = 0
-        self._lanes: dict[tuple[int, type[StateRequest]], _Lane] = {}
+        self._node_queues: dict[tuple[int, type[StateRequest]], _NodeQueue] = {}
         self._start_task: StartTask | None = None
 
     # ---- start, end, and changes of the metadata -------------------------------------------------------
@@ -134,7 +134,7 @@ class SharePersister:
         """Answer all waiting requests with COORDINATOR_NOT_AVAILABLE, and stop."""
         self._start_task = None
         queues, self._queues = self._queues, {}
-        self._lanes.clear()
+        self._node_queues.clear()
         for queue in queues.values():
             for question in queue:
                 if question.pause is not None:
@@ -147,7 +147,7 @@ class SharePersister:
             question = queue[0]
             if question.pause is not None:
                 node_id = self._coordinators.known_coordinator_of(question.request.key.coordinator_key)
-                if node_id not in (-1, question.asked_node):
+                if node_id not in (-1, question.sent_to):
                     question.pause.cancel()
                     self._ask_again(question)
 
@@ -221,12 +221,12 @@ class SharePersister:
         except KafkaError:
             node_id = -1
         if node_id < 0:
-            self._answered(question, _not_available(question.request))
+            self._take_answer(question, _not_available(question.request))
         else:
             self._ask_node(node_id, question)
 
     def _ask_node(self, node_id: int, question: _Question) -> None:
-        question.asked_node = node_id
+        question.sent_to = node_id
         if node_id == self._node_id:
             self._ask_here(question)
         else:
@@ -235,13 +235,13 @@ class SharePersister:
     def _ask_here(self, question: _Question) -> None:
         outcome = self._coordinators.submit(question.request)
         if not isinstance(outcome, asyncio.Future):
-            self._answered(question, answer_of(question.request, outcome))
+            self._take_answer(question, answer_of(question.request, outcome))
             return
         outcome.add_done_callback(
             lambda done: (
                 None
                 if done.cancelled()
-                else self._answered(question, answer_of(question.request, done.result()))
+                else self._take_answer(question, answer_of(question.request, done.result()))
             )
         )
 
@@ -249,19 +249,19 @@ class SharePersister:
         if self._start_task is None:
             return
         kind = type(question.request)
-        lane = self._lanes.setdefault((node_id, kind), _Lane())
-        lane.waiting.setdefault(question.request.key.group, deque()).append(question)
-        if not lane.is_running:
-            lane.is_running = True
-            self._start_task(self._serve(node_id, kind, lane))
+        node_queue = self._node_queues.setdefault((node_id, kind), _NodeQueue())
+        node_queue.waiting.setdefault(question.request.key.group, deque()).append(question)
+        if not node_queue.has_sender:
+            node_queue.has_sender = True
+            self._start_task(self._serve(node_id, kind, node_queue))
 
-    def _answered(self, question: _Question, answer: StateAnswer) -> None:
+    def _take_answer(self, question: _Question, answer: StateAnswer) -> None:
         """Give an answer to the callers, or ask again if the error is transient and there is time left."""
         if self._start_task is None:
             return
         loop = asyncio.get_running_loop()
         pause_s = question.pause_s * (1 + JITTER * (2 * self._chance.random() - 1))
-        if answer.error in _RETRIED and loop.time() + pause_s < question.deadline:
+        if answer.error in _RETRIED and loop.time() + pause_s < question.deadline_s:
             question.pause_s = min(2 * question.pause_s, MAX_PAUSE_S)
             question.pause = loop.call_later(pause_s, self._ask_again, question)
             return
@@ -269,7 +269,7 @@ class SharePersister:
         assert queue[0] is question
         queue.popleft()
         if queue:
-            queue[0].deadline = loop.time() + RETRY_S
+            queue[0].deadline_s = loop.time() + RETRY_S
             # In a later turn: questions that are answered at once must not nest their calls.
             loop.call_soon(self._ask, queue[0])
         else:
@@ -288,17 +288,17 @@ class SharePersister:
 
     # ---- requests to one node ------------------------------------------------------------------------
 
-    async def _serve(self, node_id: int, kind: type[StateRequest], lane: _Lane) -> None:
+    async def _serve(self, node_id: int, kind: type[StateRequest], node_queue: _NodeQueue) -> None:
         """Send request after request, until no question waits."""
         try:
             await asyncio.sleep(0)  # so that the first request has all questions of this turn of the loop
-            while lane.waiting:
-                questions = _next_request(lane.waiting)
+            while node_queue.waiting:
+                questions = _next_request(node_queue.waiting)
                 answers = await self._send(node_id, kind, [one.request for one in questions])
                 for question, answer in zip(questions, answers, strict=True):
-                    self._answered(question, answer)
+                    self._take_answer(question, answer)
         finally:
-            lane.is_running = False
+            node_queue.has_sender = False
 
     async def _send(
         self, node_id: int, kind: type[StateRequest], requests: Sequence[StateRequest]
@@ -313,8 +313,8 @@ class SharePersister:
                 timeout_s=self._request_timeout_s,
             )
         except KafkaError as error:
-            said = "A request to the share coordinator on node %d failed: %s"
-            self._lines.tell(logging.WARNING, "", said, node_id, error)
+            message = "A request to the share coordinator on node %d failed: %s"
+            self._lines.log(logging.WARNING, "", message, node_id, error)
             return [refused(one, error.code, error.detail) for one in requests]
         return answers_of(requests, response)
 

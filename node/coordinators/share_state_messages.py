@@ -135,7 +135,7 @@ def _batches(batches: Iterable[_Batch]) -> tuple[StateBatch, ...]:
 # ---- answers -----------------------------------------------------------------------------------------------
 
 
-def initialized(answers: Sequence[StateAnswer]) -> initialize.InitializeShareGroupStateResponse:
+def initialize_response(answers: Sequence[StateAnswer]) -> initialize.InitializeShareGroupStateResponse:
     return initialize.InitializeShareGroupStateResponse(
         results=[
             initialize.InitializeStateResult(
@@ -146,7 +146,7 @@ def initialized(answers: Sequence[StateAnswer]) -> initialize.InitializeShareGro
     )
 
 
-def was_read(answers: Sequence[StateAnswer]) -> read.ReadShareGroupStateResponse:
+def read_response(answers: Sequence[StateAnswer]) -> read.ReadShareGroupStateResponse:
     return read.ReadShareGroupStateResponse(
         results=[
             read.ReadStateResult(topic_id=topic_id, partitions=[_read_result(one) for one in of_topic])
@@ -155,7 +155,7 @@ def was_read(answers: Sequence[StateAnswer]) -> read.ReadShareGroupStateResponse
     )
 
 
-def summarized(answers: Sequence[StateAnswer]) -> summary.ReadShareGroupStateSummaryResponse:
+def summary_response(answers: Sequence[StateAnswer]) -> summary.ReadShareGroupStateSummaryResponse:
     return summary.ReadShareGroupStateSummaryResponse(
         results=[
             summary.ReadStateSummaryResult(
@@ -166,7 +166,7 @@ def summarized(answers: Sequence[StateAnswer]) -> summary.ReadShareGroupStateSum
     )
 
 
-def written(answers: Sequence[StateAnswer]) -> write.WriteShareGroupStateResponse:
+def write_response(answers: Sequence[StateAnswer]) -> write.WriteShareGroupStateResponse:
     return write.WriteShareGroupStateResponse(
         results=[
             write.WriteStateResult(
@@ -177,7 +177,7 @@ def written(answers: Sequence[StateAnswer]) -> write.WriteShareGroupStateRespons
     )
 
 
-def deleted(answers: Sequence[StateAnswer]) -> delete.DeleteShareGroupStateResponse:
+def delete_response(answers: Sequence[StateAnswer]) -> delete.DeleteShareGroupStateResponse:
     return delete.DeleteShareGroupStateResponse(
         results=[
             delete.DeleteStateResult(
@@ -197,18 +197,18 @@ def _by_topic(keyed: Iterable[K]) -> Iterator[tuple[bytes, list[K]]]:
         yield topic_id, list(partitions.values())
 
 
-def _result(make: _MakeResult[R], one: StateAnswer) -> R:
-    return make(partition=one.key.partition, error_code=one.error, error_message=one.message or None)
+def _result(make: _MakeResult[R], answer: StateAnswer) -> R:
+    return make(partition=answer.key.partition, error_code=answer.error, error_message=answer.message or None)
 
 
-def _read_result(one: StateAnswer) -> read.PartitionResult:
-    assert isinstance(one, StateRead)
+def _read_result(answer: StateAnswer) -> read.PartitionResult:
+    assert isinstance(answer, StateRead)
     return read.PartitionResult(
-        partition=one.key.partition,
-        error_code=one.error,
-        error_message=one.message or None,
-        state_epoch=one.state_epoch,
-        start_offset=one.start_offset,
+        partition=answer.key.partition,
+        error_code=answer.error,
+        error_message=answer.message or None,
+        state_epoch=answer.state_epoch,
+        start_offset=answer.start_offset,
         state_batches=[
             read.StateBatch(
                 first_offset=each.first_offset,
@@ -216,23 +216,23 @@ def _read_result(one: StateAnswer) -> read.PartitionResult:
                 delivery_state=each.delivery_state,
                 delivery_count=each.delivery_count,
             )
-            for each in one.batches
+            for each in answer.batches
         ],
-        dead_letters=one.dead_letters,
-        incarnation=one.incarnation,
+        dead_letters=answer.dead_letters,
+        incarnation=answer.incarnation,
     )
 
 
-def _summary_result(one: StateAnswer) -> summary.PartitionResult:
-    assert isinstance(one, StateSummary)
+def _summary_result(answer: StateAnswer) -> summary.PartitionResult:
+    assert isinstance(answer, StateSummary)
     return summary.PartitionResult(
-        partition=one.key.partition,
-        error_code=one.error,
-        error_message=one.message or None,
-        state_epoch=one.state_epoch,
-        leader_epoch=one.leader_epoch,
-        start_offset=one.start_offset,
-        delivery_complete_count=one.delivery_complete_count,
+        partition=answer.key.partition,
+        error_code=answer.error,
+        error_message=answer.message or None,
+        state_epoch=answer.state_epoch,
+        leader_epoch=answer.leader_epoch,
+        start_offset=answer.start_offset,
+        delivery_complete_count=answer.delivery_complete_count,
     )
 
 

@@ -40,7 +40,7 @@ from ottla.node.replica.replica_manager import ReplicaManager
 from ottla.node.work.turns import listed
 
 R = TypeVar("R")
-# The coordinator's answer, or the error if no coordinator read the request.
+# The coordinator's answer, or the error if no coordinator handled the request.
 Outcome: TypeAlias = StateAnswer | KafkaError
 _DONE_BY: Final[dict[type[StateRequest], str]] = {
     InitializeState: "initialize share group state",
@@ -103,7 +103,7 @@ class ShareStateRuntime:
 
     def forget_topics(self, topic_ids: Iterable[bytes]) -> None:
         """Drop the states of deleted topics."""
-        self._runtime.tell_all(ForgetTopics(topic_ids=frozenset(topic_ids)))
+        self._runtime.send_all(ForgetTopics(topic_ids=frozenset(topic_ids)))
 
     # ---- the place of a share-partition --------------------------------------------------------------
 
@@ -138,11 +138,11 @@ class ShareStateRuntime:
             return build(answers)
 
         if len(requests) <= MAX_COMMANDS_PER_TURN:
-            return self._runtime.submit_each(list(map(_placed, requests)), build_of_outcomes)
+            return self._runtime.submit_each(list(map(_keyed_command, requests)), build_of_outcomes)
 
         async def ask_in_turns() -> Result[R]:
-            places = await listed(map(_placed, requests), is_large=True)
-            return await self._runtime.submit_in_turns(places, build_of_outcomes, MAX_COMMANDS_PER_TURN)
+            commands = await listed(map(_keyed_command, requests), is_large=True)
+            return await self._runtime.submit_in_turns(commands, build_of_outcomes, MAX_COMMANDS_PER_TURN)
 
         return ask_in_turns()
 
@@ -190,14 +190,14 @@ class ShareStateRuntime:
 
 
 def answer_of(request: StateRequest, outcome: Outcome) -> StateAnswer:
-    """Return the answer to a request; if no coordinator read it, one that has the error."""
+    """Return the answer to a request; if no coordinator handled it, one that has the error."""
     if isinstance(outcome, KafkaError):
         message = f"Unable to {_DONE_BY[type(request)]}: {outcome.detail}"
         return refused(request, outcome.code, message)
     return outcome
 
 
-def _placed(request: StateRequest) -> tuple[str, Callable[[Token], Command]]:
+def _keyed_command(request: StateRequest) -> tuple[str, Callable[[Token], Command]]:
     """Return the key of the shard for a request, and the function that makes its command."""
     return request.key.coordinator_key, partial(_command, request)
 

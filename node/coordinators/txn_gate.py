@@ -1,9 +1,10 @@
-"""Asks transaction coordinators on behalf of leaders: is this partition in that transaction? (KIP-890)
+"""Asks transaction coordinators, on behalf of leaders, to verify or add partitions of a transaction.
 
-A leader asks before the first append of a transaction, and takes a guard, which notices a marker that is
-written before the answer comes. An answer is therefore not valid for a question that was asked after its
-request was sent: waiting questions are merged, sent ones are not. Each other node gets one request at a time;
-questions that come meanwhile go with the next one. The coordinator on this node is called directly.
+It is Kafka's AddPartitionsToTxnManager (KIP-890). A leader asks before the first append of a transaction, and
+takes a guard, which notices a marker that is written before the answer comes. An answer is therefore not
+valid for a question that was asked after its request was sent: waiting questions are merged, sent ones are
+not. Each other node gets one request at a time; questions that come meanwhile go with the next one. The
+coordinator on this node is called directly.
 """
 
 import asyncio
@@ -31,7 +32,8 @@ from ottla.node.wire.messages.add_partitions_to_txn import (
 # Limits of one request: the coordinator reads it in one turn of its loop.
 MAX_TRANSACTIONS_PER_REQUEST: Final = 500
 MAX_PARTITIONS_PER_REQUEST: Final = 2_000
-# Questions that wait for one node. Each is a produce of a connection of its own, so this is many clients.
+# Questions that wait for one node: one per id, producer and kind, from Produce and TxnOffsetCommit, so this
+# is many clients.
 MAX_WAITING: Final = 20_000
 FIRST_RETRY_MS: Final = 1
 PURPOSE: Final = "transactions"  # a connection of its own: an add is answered only when it is replicated
@@ -74,13 +76,13 @@ class _Key(NamedTuple):
 class _Question:
     """A question of one or more leaders about one transaction."""
 
-    __slots__ = ("deadline", "futures", "key", "partitions", "pause_ms")
+    __slots__ = ("deadline_s", "futures", "key", "partitions", "pause_ms")
 
-    def __init__(self, key: _Key, deadline: float) -> None:
+    def __init__(self, key: _Key, deadline_s: float) -> None:
         self.key = key
         self.partitions: set[TopicPartition] = set()
         self.futures: list[asyncio.Future[Codes]] = []
-        self.deadline = deadline  # after which it is not asked again, by the loop's clock
+        self.deadline_s = deadline_s  # after which it is not asked again, by the loop's clock
         self.pause_ms = FIRST_RETRY_MS
 
     @property
@@ -97,15 +99,15 @@ class _Question:
         self.settle(dict.fromkeys(self.partitions, code))
 
 
-class _Lane:
+class _NodeQueue:
     """The questions to one other node."""
 
-    __slots__ = ("is_running", "sent", "waiting")
+    __slots__ = ("has_sender", "sent", "waiting")
 
     def __init__(self) -> None:
         self.waiting: dict[_Key, _Question] = {}  # in the order in which they came
         self.sent: dict[_Key, _Question] = {}
-        self.is_running = False
+        self.has_sender = False
 
 
 class TxnGate:
@@ -121,7 +123,10 @@ class TxnGate:
         retry_backoff_ms: int,
         retry_max_ms: int,
     ) -> None:
-        """Questions are asked again for up to `retry_max_ms`, with pauses of 1, 2, 4.. `retry_backoff_ms`."""
+        """Questions are asked again for up to `retry_max_ms`, at most `request_timeout_ms`.
+
+        The pauses double from 1 ms to `retry_backoff_ms`.
+        """
         self._lines = ClientLines(log)
         self._node_id = node_id
         self._coordinators = coordinators
@@ -129,7 +134,7 @@ class TxnGate:
         self._request_timeout_s = request_timeout_ms / 1000
         self._retry_backoff_ms = retry_backoff_ms
         self._retry_max_s = min(retry_max_ms, request_timeout_ms) / 1000
-        self._lanes: dict[int, _Lane] = {}
+        self._queues: dict[int, _NodeQueue] = {}
         self._start_task: StartTask | None = None
 
     def start(self, start_task: StartTask) -> None:
@@ -139,13 +144,13 @@ class TxnGate:
     def close(self) -> None:
         """Answer all waiting questions with COORDINATOR_NOT_AVAILABLE, and stop."""
         self._start_task = None
-        for lane in self._lanes.values():
-            for question in (*lane.sent.values(), *lane.waiting.values()):
+        for queue in self._queues.values():
+            for question in (*queue.sent.values(), *queue.waiting.values()):
                 question.settle_all(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-            lane.sent.clear()
-            lane.waiting.clear()
+            queue.sent.clear()
+            queue.waiting.clear()
 
-    def admit(
+    def add_or_verify(
         self,
         transactional_id: str,
         producer_id: int,
@@ -171,13 +176,13 @@ class TxnGate:
 
     def refresh(self) -> None:
         """Ask again the questions whose coordinator is on another node now."""
-        for node_id, lane in list(self._lanes.items()):
-            for questions in (lane.sent, lane.waiting):
+        for node_id, queue in list(self._queues.items()):
+            for questions in (queue.sent, queue.waiting):
                 for key, question in list(questions.items()):
                     if self._coordinators.coordinator_node(key.transactional_id) != node_id:
                         del questions[key]  # so an answer of the old coordinator is ignored
                         moved = dict.fromkeys(question.partitions, ErrorCode.NOT_COORDINATOR)
-                        self._answered(question, moved)
+                        self._take_answer(question, moved)
 
     # ---- one question --------------------------------------------------------------------------------
 
@@ -216,36 +221,38 @@ class TxnGate:
 
         answer = self._coordinators.ask(transactional_id, make, build)
         if not isinstance(answer, Delayed):
-            self._answered(question, answer)
+            self._take_answer(question, answer)
             return
         assert asyncio.isfuture(answer.future)
         answer.future.add_done_callback(
-            lambda done: None if done.cancelled() else self._answered(question, answer.answer(done.result()))
+            lambda done: (
+                None if done.cancelled() else self._take_answer(question, answer.answer(done.result()))
+            )
         )
 
     def _ask_there(self, node_id: int, question: _Question) -> None:
-        lane = self._lanes.setdefault(node_id, _Lane())
-        known = lane.waiting.get(question.key)
+        queue = self._queues.setdefault(node_id, _NodeQueue())
+        known = queue.waiting.get(question.key)
         if known is not None:
             known.partitions |= question.partitions
             known.futures += question.futures
-        elif len(lane.waiting) >= MAX_WAITING:
+        elif len(queue.waiting) >= MAX_WAITING:
             question.settle_all(ErrorCode.COORDINATOR_NOT_AVAILABLE)
         else:
-            lane.waiting[question.key] = question
-        if not lane.is_running:
+            queue.waiting[question.key] = question
+        if not queue.has_sender:
             assert self._start_task is not None
-            lane.is_running = True
-            self._start_task(self._serve(node_id, lane))
+            queue.has_sender = True
+            self._start_task(self._serve(node_id, queue))
 
-    def _answered(self, question: _Question, codes: Codes) -> None:
+    def _take_answer(self, question: _Question, codes: Codes) -> None:
         """Give an answer to the callers, or ask again if an error is transient and there is time left."""
         loop = asyncio.get_running_loop()
         found = set(codes.values())
         may_change = not found.isdisjoint(_RETRIED) or (
             question.key.adds and ErrorCode.CONCURRENT_TRANSACTIONS in found
         )
-        if not may_change or loop.time() >= question.deadline or self._start_task is None:
+        if not may_change or loop.time() >= question.deadline_s or self._start_task is None:
             question.settle(codes)
             return
         loop.call_later(question.pause_ms / 1000, self._ask_again, question)
@@ -257,20 +264,20 @@ class TxnGate:
 
     # ---- requests to one node ------------------------------------------------------------------------
 
-    async def _serve(self, node_id: int, lane: _Lane) -> None:
+    async def _serve(self, node_id: int, queue: _NodeQueue) -> None:
         """Send request after request, until no question waits."""
         try:
-            while lane.waiting:
-                lane.sent = _next_request(lane.waiting)
-                asked = dict(lane.sent)
-                if not asked:
+            while queue.waiting:
+                queue.sent = _next_request(queue.waiting)
+                sent = dict(queue.sent)
+                if not sent:
                     continue
-                answers = await self._send(node_id, list(asked.values()))
-                for key, question in asked.items():
-                    if lane.sent.pop(key, None) is question:
-                        self._answered(question, answers[key])
+                answers = await self._send(node_id, list(sent.values()))
+                for key, question in sent.items():
+                    if queue.sent.pop(key, None) is question:
+                        self._take_answer(question, answers[key])
         finally:
-            lane.is_running = False
+            queue.has_sender = False
 
     async def _send(self, node_id: int, questions: Sequence[_Question]) -> dict[_Key, Codes]:
         """Send one request and return its answers, which are errors if the node does not respond."""
@@ -282,12 +289,12 @@ class TxnGate:
                 timeout_s=self._request_timeout_s,
             )
         except KafkaError as error:
-            said = "A request to the transaction coordinator on node %d failed: %s"
-            self._lines.tell(logging.WARNING, "", said, node_id, error)
+            message = "A request to the transaction coordinator on node %d failed: %s"
+            self._lines.log(logging.WARNING, "", message, node_id, error)
             failed = ErrorCode.NETWORK_EXCEPTION
         else:
             if not response.error_code:
-                return _answers(questions, response)
+                return _codes_of(questions, response)
             failed = _known_code(response.error_code)
         return {one.key: dict.fromkeys(one.partitions, failed) for one in questions}
 
@@ -330,7 +337,7 @@ def _transaction(question: _Question) -> AddPartitionsToTxnTransaction:
     )
 
 
-def _answers(questions: Sequence[_Question], response: AddPartitionsToTxnResponse) -> dict[_Key, Codes]:
+def _codes_of(questions: Sequence[_Question], response: AddPartitionsToTxnResponse) -> dict[_Key, Codes]:
     """Return the codes of each question; a partition missing from the response gets an error."""
     by_id: dict[str, dict[TopicPartition, ErrorCode]] = {}
     for result in response.results_by_transaction:

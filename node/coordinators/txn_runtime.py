@@ -1,6 +1,6 @@
 """The transaction coordinator of this node: one shard for each partition of `__transaction_state` it leads.
 
-Request handlers and leaders call `ask`; the marker sender reports written markers through `tell`.
+Request handlers and leaders call `ask`; the marker sender reports written markers through `send`.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
@@ -132,7 +132,7 @@ class TxnRuntime:
 
     def ask_each(
         self,
-        asked: Sequence[tuple[str, Make]],
+        commands: Sequence[tuple[str, Make]],
         build: coordinator_runtime.Build[R],
         *,
         is_large: bool = False,
@@ -143,7 +143,7 @@ class TxnRuntime:
         and the commands of a request that `is_large`, take turns with the loop, and `build` is called in a
         thread.
         """
-        return self._runtime.submit_each(asked, build, partial(build_in_thread, build), is_large=is_large)
+        return self._runtime.submit_each(commands, build, partial(build_in_thread, build), is_large=is_large)
 
     def ask_all_shards(
         self,
@@ -162,8 +162,8 @@ class TxnRuntime:
         is_large = is_large or ids > MAX_IDS_PER_TURN
         return self._runtime.ask_all(make, build, wrap, is_large=is_large)
 
-    def tell(self, partition_index: int, command: MarkersWritten) -> None:
-        """Pass on that partitions have their marker.
+    def send(self, partition_index: int, command: MarkersWritten) -> None:
+        """Pass to the shard of a partition the report of partitions that have their marker.
 
         If the shard has moved to another node, this does nothing: its new coordinator sends all markers
         again.

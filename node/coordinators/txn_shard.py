@@ -20,7 +20,7 @@ from ottla.groupcoord.transactions.transaction_coordinator import TransactionCoo
 from ottla.groupcoord.transactions.transaction_effects import (
     Append,
     CancelTimer,
-    CloseAsker,
+    CloseWithoutResponse,
     Effect,
     MarkerJob,
     NeedProducerId,
@@ -41,8 +41,8 @@ from ottla.node.replica.partition import Partition
 
 _READ_ONLY = frozenset(get_args(ReadOnlyCommand))
 
-# `CloseAsker` is an answer, too: the connection is closed without a response.
-TxnAnswer: TypeAlias = Result | CloseAsker
+# `CloseWithoutResponse` is an answer, too: the connection is closed without a response.
+TxnAnswer: TypeAlias = Result | CloseWithoutResponse
 TransactionCoordinatorShard: TypeAlias = CoordinatorShard[TransactionCoordinator, Command, TxnAnswer]
 
 
@@ -121,7 +121,7 @@ class _TxnParts:
     def carry_out(self, shard: TransactionCoordinatorShard, effect: Effect) -> None:
         """Carry out an effect that only the transaction coordinator has."""
         match effect:
-            case CloseAsker(token):
+            case CloseWithoutResponse(token):
                 shard.answer(token, effect)
             case SendMarkers(job):
                 shard.log.when_committed(partial(self._decided, shard, job))

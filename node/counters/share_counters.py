@@ -12,13 +12,13 @@ OTHER_GROUPS: Final = ""
 class DeadLetterCounts:
     """The dead letters of one group."""
 
-    __slots__ = ("failed_produces", "produces", "records", "unobeyed")
+    __slots__ = ("failed_produces", "ignored", "produces", "records")
 
     def __init__(self) -> None:
         self.records = 0
         self.produces = 0  # attempts
         self.failed_produces = 0  # abandoned
-        self.unobeyed = 0  # records without a letter because the level of share.version forbids it
+        self.ignored = 0  # records without a letter because the level of share.version forbids it
 
 
 class ShareCounters:

@@ -115,11 +115,11 @@ class ClusterFacts(NamedTuple):
     listeners: Sequence[NodeListeners]  # of nodes whose settings are readable
     access: AccessFacts | None  # None without an authorizer, or if its users and ACLs are not readable
     share_groups: Sequence[ShareFacts]  # of the partitions that members read
-    unasked: Sequence[int]  # nodes whose REST API could not be reached
+    unreached: Sequence[int]  # nodes whose REST API could not be reached
     rest: Sequence[RestFacts] = ()  # of nodes whose settings are readable
     rest_endpoints: Sequence[EndpointFacts] = ()  # REST APIs with TLS, and their certificates
     share_version: int = 0
-    unobeyed_groups: Sequence[str] = ()  # want dead letters, which this share.version does not have
+    ignored_groups: Sequence[str] = ()  # want dead letters, which this share.version does not have
 
 
 class Dial(NamedTuple):
@@ -129,7 +129,7 @@ class Dial(NamedTuple):
     tls: ssl.SSLContext | None  # for trying the inter-broker listener
 
 
-class Asking(NamedTuple):
+class NodeDialer(NamedTuple):
     """The timeout and the security of requests to nodes."""
 
     timeout_s: float
@@ -159,37 +159,37 @@ async def ask_cluster(
     tls = None if dial is None else dial.tls
     if security.tls is not None:
         tls = await asyncio.to_thread(client_context, security.tls)
-    asking = Asking(timeout_s, security, tls, dial)
+    dialer = NodeDialer(timeout_s, security, tls, dial)
     tried = [await try_endpoint(host, port, timeout_s=timeout_s, tls=tls) for host, port in bootstrap]
-    tried = [await _with_cluster_id(one, asking) for one in tried]
+    tried = [await _with_cluster_id(one, dialer) for one in tried]
     speaking = [(one.host, one.port) for one in tried if one.speaks is Speaks.KAFKA]
     if not speaking:
         return ClusterFacts(tried, (), (), None, None, (), (), (), (), (), (), (), (), (), (), None, (), ())
-    client = Client(speaking, timeout_s=timeout_s, connect=asking.connect)
+    client = Client(speaking, timeout_s=timeout_s, connect=dialer.connect)
     try:
         brokers = await _brokers(client)
         quorum = await ask_quorum(client)
-        living = [one for one in brokers if not one.is_fenced]
-        health, log_dirs = await _health(client), await ask_log_dirs(client, living)
+        alive = [one for one in brokers if not one.is_fenced]
+        health, log_dirs = await _health(client), await ask_log_dirs(client, alive)
         principals, users = await _principals_of_acls(client), await _scram_users(client)
         share_groups = await _share_groups(client)
         share_version = await _share_version(client)
-        unobeyed: Sequence[str] = ()
+        ignored_groups: Sequence[str] = ()
         if 0 < share_version < DEAD_LETTERS_SINCE:
-            unobeyed = await _groups_with_letters(client)
+            ignored_groups = await _groups_with_letters(client)
     finally:
         await client.__aexit__(KafkaError, None, None)  # closes the connections at once
     is_local = all(is_loopback(address) for one in tried for address in one.addresses)
-    advertised = [await _advertised(one, is_local, asking) for one in living]
+    advertised = [await _advertised(one, is_local, dialer) for one in alive]
     ids = {one.name: one.cluster_id for one in tried if one.cluster_id is not None}
     ids |= {
         one.endpoint.name: one.endpoint.cluster_id
         for one in advertised
         if one.endpoint.cluster_id is not None
     }
-    settings = {one.node_id: await _settings(one.endpoint, one.node_id, asking) for one in advertised}
+    settings = {one.node_id: await _settings(one.endpoint, one.node_id, dialer) for one in advertised}
     known = {node_id: one for node_id, one in settings.items() if isinstance(one, Mapping)}
-    pages = [await _node_page(one, known.get(one.node_id), asking) for one in advertised]
+    pages = [await _node_page(one, known.get(one.node_id), dialer) for one in advertised]
     nodes = {one.node_id: facts for one, facts in zip(advertised, pages, strict=True) if facts is not None}
     return ClusterFacts(
         tried,
@@ -216,7 +216,7 @@ async def ask_cluster(
             for one in _secure_rest(advertised, known)
         ],
         share_version,
-        unobeyed,
+        ignored_groups,
     )
 
 
@@ -231,8 +231,8 @@ async def ask_quorum(client: Client) -> QuorumFacts | None:
     """Return the facts about the quorum, or its failure; None if this client may not ask."""
     try:
         view = await describe_quorum(client)
-        unheard = [one.node_id for one in view.members if one.is_voter and one.last_fetch_ms <= 0]
-        if set(unheard) - {view.leader_id}:  # the leader may have been elected just now
+        without_contact = [one.node_id for one in view.members if one.is_voter and one.last_fetch_ms <= 0]
+        if set(without_contact) - {view.leader_id}:  # the leader may have been elected just now
             await asyncio.sleep(min(FIRST_CONTACT_S, client.remaining_s / 2))
             view = await describe_quorum(client)
     except KafkaError as error:
@@ -249,20 +249,20 @@ async def _health(client: Client) -> Health | None:
         return None
 
 
-async def ask_log_dirs(client: Client, living: Sequence[DescribeClusterBroker]) -> list[BrokerLogDirs]:
+async def ask_log_dirs(client: Client, alive: Sequence[DescribeClusterBroker]) -> list[BrokerLogDirs]:
     """Return the log directories without their replicas, of which there may be very many."""
     try:
-        return await describe_log_dirs(client, broker_ids=[one.broker_id for one in living], partitions=())
+        return await describe_log_dirs(client, broker_ids=[one.broker_id for one in alive], partitions=())
     except KafkaError:
         return []
 
 
 def _leaders_now_ms(view: QuorumView | None) -> int:
-    """Return the newest time in the leader's response: its current time, as it is never behind itself."""
-    heard_ms = (
+    """Return the current time by the leader's clock: the newest time in its response, else by this clock."""
+    contact_ms = (
         [max(one.last_fetch_ms, one.last_caught_up_ms) for one in view.members] if view is not None else []
     )
-    return max(heard_ms, default=-1) if max(heard_ms, default=-1) >= 0 else int(time.time() * 1000)
+    return max(contact_ms, default=-1) if max(contact_ms, default=-1) >= 0 else int(time.time() * 1000)
 
 
 async def _principals_of_acls(client: Client) -> frozenset[str] | None:
@@ -408,17 +408,17 @@ def _access(
 # ---- one node ------------------------------------------------------------------------------------
 
 
-async def _with_cluster_id(at: EndpointFacts, asking: Asking) -> EndpointFacts:
+async def _with_cluster_id(at: EndpointFacts, dialer: NodeDialer) -> EndpointFacts:
     """Return the facts with the cluster id of the node, or with the reason why it rejects this client."""
     if at.speaks is not Speaks.KAFKA:
         return at
     try:
-        node = await asking.connect(at.host, at.port)
+        node = await dialer.connect(at.host, at.port)
     except KafkaError as error:
         return _denied(at, error)
     try:
         answer = await node.request(
-            DescribeClusterRequest(), DescribeClusterResponse, timeout_s=asking.timeout_s
+            DescribeClusterRequest(), DescribeClusterResponse, timeout_s=dialer.timeout_s
         )
     except KafkaError as error:
         return _denied(at, error)
@@ -434,20 +434,20 @@ def _denied(at: EndpointFacts, error: KafkaError) -> EndpointFacts:
     return at._replace(speaks=Speaks.DENIED, reason=error.detail)
 
 
-async def _advertised(broker: DescribeClusterBroker, is_local: bool, asking: Asking) -> AdvertisedFacts:
-    endpoint = await try_endpoint(broker.host, broker.port, timeout_s=asking.timeout_s, tls=asking.tls)
-    endpoint = await _with_cluster_id(endpoint, asking)
-    is_itself = await _is_node(endpoint, broker.broker_id, asking)
+async def _advertised(broker: DescribeClusterBroker, is_local: bool, dialer: NodeDialer) -> AdvertisedFacts:
+    endpoint = await try_endpoint(broker.host, broker.port, timeout_s=dialer.timeout_s, tls=dialer.tls)
+    endpoint = await _with_cluster_id(endpoint, dialer)
+    is_itself = await _is_node(endpoint, broker.broker_id, dialer)
     return AdvertisedFacts(broker.broker_id, endpoint, is_local, is_itself)
 
 
-async def _is_node(at: EndpointFacts, node_id: int, asking: Asking) -> bool | None:
+async def _is_node(at: EndpointFacts, node_id: int, dialer: NodeDialer) -> bool | None:
     """Return True if this node answers there, None if unknown; other nodes do not return its settings."""
-    found = await _settings(at, node_id, asking)
+    found = await _settings(at, node_id, dialer)
     return found if found is None or isinstance(found, bool) else True
 
 
-async def _settings(at: EndpointFacts, node_id: int, asking: Asking) -> Mapping[str, str] | bool | None:
+async def _settings(at: EndpointFacts, node_id: int, dialer: NodeDialer) -> Mapping[str, str] | bool | None:
     """Return the settings of this node about its REST API and security.
 
     False if another node answers there, None if that is unknown.
@@ -460,12 +460,12 @@ async def _settings(at: EndpointFacts, node_id: int, asking: Asking) -> Mapping[
         configuration_keys=[REST_LISTENERS, ADVERTISED_REST_LISTENER, *_SECURITY_KEYS],
     )
     try:
-        node = await asking.connect(at.host, at.port)
+        node = await dialer.connect(at.host, at.port)
     except KafkaError:
         return None
     try:
         answer = await node.request(
-            DescribeConfigsRequest(resources=[resource]), DescribeConfigsResponse, timeout_s=asking.timeout_s
+            DescribeConfigsRequest(resources=[resource]), DescribeConfigsResponse, timeout_s=dialer.timeout_s
         )
     except KafkaError:
         return None
@@ -484,7 +484,7 @@ async def _settings(at: EndpointFacts, node_id: int, asking: Asking) -> Mapping[
 class _NodePage(NamedTuple):
     """The response to GET /v1/node, and the doctor's clock before and after it."""
 
-    asked_ms: float
+    sent_ms: float
     answered_ms: float
     body: Mapping[str, Any]
 
@@ -515,19 +515,19 @@ def _secure_rest(
 
 
 async def _node_page(
-    node: AdvertisedFacts, settings: Mapping[str, str] | None, asking: Asking
+    node: AdvertisedFacts, settings: Mapping[str, str] | None, dialer: NodeDialer
 ) -> _NodePage | None:
     address = None if settings is None else _rest_address(node, settings)
     if address is None:
         return None
     host, port, is_secure = address
-    at = await asyncio.to_thread(rest_access, is_secure, host, asking, node.endpoint.host)
-    page = await asyncio.to_thread(_get, host, port, asking.timeout_s, "/v1/node", 200, at)
+    at = await asyncio.to_thread(rest_access, is_secure, host, dialer, node.endpoint.host)
+    page = await asyncio.to_thread(_get, host, port, dialer.timeout_s, "/v1/node", 200, at)
     # Another node may have bound the port before this one.
-    return page if page is not None and is_of(node, page.body) else None
+    return page if page is not None and is_page_of(node, page.body) else None
 
 
-def is_of(node: AdvertisedFacts, body: Mapping[str, Any]) -> bool:
+def is_page_of(node: AdvertisedFacts, body: Mapping[str, Any]) -> bool:
     is_same_cluster = node.endpoint.cluster_id in (None, body.get("cluster_id"))
     return is_same_cluster and body.get("node_id") == node.node_id
 
@@ -539,14 +539,14 @@ class _RestAccess(NamedTuple):
     headers: tuple[tuple[str, str], ...] = ()
 
 
-def rest_access(is_secure: bool, host: str, asking: Asking, node_host: str) -> _RestAccess:
+def rest_access(is_secure: bool, host: str, dialer: NodeDialer, node_host: str) -> _RestAccess:
     """Return the TLS and the login of this client for requests to a REST API.
 
     A login is sent only over TLS or within this machine. The loopback address of a node on another machine
     would here reach any program that listens on it, so no login is sent there.
     """
-    tls = (asking.tls or ssl.create_default_context()) if is_secure else None
-    login = asking.security.login
+    tls = (dialer.tls or ssl.create_default_context()) if is_secure else None
+    login = dialer.security.login
     if login is None or not (is_secure or (is_loopback(host) and is_loopback(node_host))):
         return _RestAccess(tls)
     try:
@@ -572,7 +572,7 @@ def _get(host: str, port: int, timeout_s: float, path: str, status: int, at: _Re
         connection = http.client.HTTPSConnection(host, port, timeout=timeout_s, context=at.tls)
     try:
         connection.connect()
-        asked_ms = time.time() * 1000
+        sent_ms = time.time() * 1000
         connection.request("GET", path, headers=dict(at.headers))
         answer = connection.getresponse()
         body = json.loads(answer.read(MAX_NODE_BYTES))
@@ -582,7 +582,7 @@ def _get(host: str, port: int, timeout_s: float, path: str, status: int, at: _Re
     finally:
         connection.close()
     return (
-        _NodePage(asked_ms, answered_ms, body) if answer.status == status and isinstance(body, dict) else None
+        _NodePage(sent_ms, answered_ms, body) if answer.status == status and isinstance(body, dict) else None
     )
 
 
@@ -590,9 +590,9 @@ def _clock(node_id: int, page: _NodePage) -> ClockFacts | None:
     now_ms, jumped_ms = page.body.get("now_ms"), page.body.get("clock_jumped_ms")
     if not isinstance(now_ms, int) or not isinstance(jumped_ms, int):
         return None
-    middle = (page.asked_ms + page.answered_ms) / 2
+    middle = (page.sent_ms + page.answered_ms) / 2
     return ClockFacts(
-        node_id, round(now_ms - middle), round((page.answered_ms - page.asked_ms) / 2) + 1, jumped_ms
+        node_id, round(now_ms - middle), round((page.answered_ms - page.sent_ms) / 2) + 1, jumped_ms
     )
 
 
@@ -659,7 +659,10 @@ def _unlinked(node_id: int, page: _NodePage) -> UnlinkedFacts:
 
 
 def _refused(node_id: int, page: _NodePage) -> RefusedFacts:
-    """Return the certificates that a node has rejected; nothing for a node of an earlier version."""
+    """Return the certificates that a node has rejected, and the number of ACLs that it does not apply.
+
+    Nothing for a node of an earlier version.
+    """
     found, acls = page.body.get("refused_certificates"), page.body.get("unjudged_acls")
     named = [
         (str(one.get("listener")), str(one.get("reason")))
@@ -675,6 +678,6 @@ def _missing_codecs(node_id: int, page: _NodePage) -> list[MissingCodec]:
     for one in found if isinstance(found, list) else ():
         if isinstance(one, dict):
             needed_by = one.get("needed_by")
-            asking = [str(what) for what in needed_by] if isinstance(needed_by, list) else []
-            missing.append(MissingCodec(f"Node {node_id}", str(one.get("codec")), asking))
+            users = [str(what) for what in needed_by] if isinstance(needed_by, list) else []
+            missing.append(MissingCodec(f"Node {node_id}", str(one.get("codec")), users))
     return missing

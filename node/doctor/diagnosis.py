@@ -91,10 +91,10 @@ async def diagnose_cluster(
     found += log_findings.of_uncleanable(facts.uncleanable)
     found += log_findings.of_damaged(facts.damaged)
     found += share_findings.of_share_groups(facts.share_groups)
-    found += share_findings.of_unobeyed_letters(facts.unobeyed_groups, facts.share_version)
-    if facts.unasked:
-        ids = ", ".join(map(str, sorted(facts.unasked)))
-        nodes = f"node {ids}" if len(facts.unasked) == 1 else f"nodes {ids}"
+    found += share_findings.of_ignored_letters(facts.ignored_groups, facts.share_version)
+    if facts.unreached:
+        ids = ", ".join(map(str, sorted(facts.unreached)))
+        nodes = f"node {ids}" if len(facts.unreached) == 1 else f"nodes {ids}"
         found.append(
             note(
                 "clock",
@@ -189,13 +189,13 @@ async def diagnose_node(
 
 def _codecs(config: BrokerConfig, missing: Sequence[Compression]) -> list[MissingCodec]:
     """Return the codecs that this machine lacks, each with the settings that use it."""
-    asked = {
+    needed = {
         "compression.type": str(config.values["compression.type"]),
         "offsets.topic.compression.codec": Compression(config.offsets_topic_compression_codec).name.lower(),
     }
     return [
         MissingCodec(
-            f"Node {config.node_id}", codec, [name for name, value in asked.items() if value == codec]
+            f"Node {config.node_id}", codec, [name for name, value in needed.items() if value == codec]
         )
         for codec in (one.name.lower() for one in missing)
     ]

@@ -28,17 +28,15 @@ def _of_partitions(down: Collection[int], health: Health | None) -> Iterator[str
     if health is None:
         return
     explained: set[TopicPartition] = set()
-    for partitions, one_does, several_do in (
+    for partitions, singular, plural in (
         (health.leaderless, "has no leader", "have no leader"),
         (health.under_min_isr, "rejects producers with acks=all", "reject producers with acks=all"),
         (health.under_replicated, "lacks a replica in sync", "lack a replica in sync"),
     ):
-        lacking = [one for one in partitions if one not in explained and health.is_explained_by(down, one)]
+        lacking = [one for one in partitions if one not in explained and health.lacks_only(one, down)]
         explained |= set(lacking)
         if lacking:
-            does = (
-                f"1 partition {one_does}" if len(lacking) == 1 else f"{len(lacking)} partitions {several_do}"
-            )
+            does = f"1 partition {singular}" if len(lacking) == 1 else f"{len(lacking)} partitions {plural}"
             yield f"{does} ({named(lacking)})"
 
 

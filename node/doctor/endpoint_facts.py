@@ -42,7 +42,7 @@ class AdvertisedFacts(NamedTuple):
 
     node_id: int
     endpoint: EndpointFacts
-    is_asked_locally: bool  # True if the bootstrap addresses are loopback addresses
+    is_local: bool  # True if the bootstrap addresses are loopback addresses
     is_itself: bool | None = None  # True if this node answers there; None if unknown
 
 

@@ -13,7 +13,7 @@ def of_bootstrap(
     """Yield the problems of the bootstrap addresses, except of brokers that are reported as down anyway."""
     down = list(down)
     for one in endpoints:
-        sentence = _trouble(one)
+        sentence = _problem(one)
         if sentence is not None and not any(_is_at(one, host, port) for host, port in down):
             yield problem("listener", f"{one.name} {sentence}")
 
@@ -29,7 +29,7 @@ def of_listeners(listeners: Iterable[ListenerFacts]) -> Iterator[Finding]:
         elif one.is_node_running:
             # For a TLS listener, an answer in TLS is enough.
             wanted = Speaks.TLS if one.security_protocol in ("SSL", "SASL_SSL") else Speaks.KAFKA
-            sentence = None if at.speaks is wanted else _trouble(at)
+            sentence = None if at.speaks is wanted else _problem(at)
             if sentence is not None:
                 yield problem("listener", f"{name} at {at.name} {sentence}")
         elif at.speaks not in (Speaks.REFUSED, Speaks.UNREACHABLE, Speaks.UNRESOLVED):
@@ -57,7 +57,7 @@ def of_advertised(nodes: Iterable[AdvertisedFacts]) -> Iterator[Finding]:
                 "advertised.listeners.",
             )
         known.setdefault(at.name, one.node_id)
-        if _are_loopback(at.addresses) and not one.is_asked_locally:
+        if _are_loopback(at.addresses) and not one.is_local:
             yield problem(
                 "address",
                 f"{name}, a loopback address: clients on other machines would connect to "
@@ -67,7 +67,7 @@ def of_advertised(nodes: Iterable[AdvertisedFacts]) -> Iterator[Finding]:
             yield problem(
                 "address", f"{name}, but another node answers there: correct its advertised.listeners."
             )
-        elif (sentence := _trouble(at)) is not None:
+        elif (sentence := _problem(at)) is not None:
             yield problem("address", f"{name}, which {sentence}")
         elif _are_loopback(at.addresses) and not is_of_this_machine:
             yield note(
@@ -75,7 +75,7 @@ def of_advertised(nodes: Iterable[AdvertisedFacts]) -> Iterator[Finding]:
             )
 
 
-def _trouble(at: EndpointFacts) -> str | None:
+def _problem(at: EndpointFacts) -> str | None:
     """Return the problem of an address that should speak Kafka's protocol; None if it does."""
     match at.speaks:
         case Speaks.KAFKA:

@@ -84,7 +84,7 @@ def _of_listener(
         problem=problem or "",
         warning=warning_of(built.certificate, security, now) or "",
         weakness=built.certificate.weakness,
-        distrust="" if problem or not security.is_between_nodes else own_refusal(built),
+        rejection="" if problem or not security.is_between_nodes else own_refusal(built),
         unnamed=""
         if security.is_between_nodes
         else names_problem(built.certificate, which, hosts, setting) or "",

@@ -16,7 +16,7 @@ def of_partitions(health: Health | None, down: Collection[int] = ()) -> Iterator
         return
 
     def others(partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
-        return [one for one in partitions if not health.is_explained_by(down, one)]
+        return [one for one in partitions if not health.lacks_only(one, down)]
 
     leaderless = others(health.leaderless)
     if leaderless:
@@ -40,9 +40,9 @@ def of_partitions(health: Health | None, down: Collection[int] = ()) -> Iterator
             "partition",
             f"Not all replicas in sync: {named(behind)}. The others are catching up, or are down.",
         )
-    if health.crowded:
+    if health.sharing_racks:
         yield note(
             "partition",
-            f"Replicas share a rack, although there are more racks: {named(health.crowded)}. If the rack "
-            "fails, these replicas fail together. Move them with `ottla topic reassign`.",
+            f"Replicas share a rack, although there are more racks: {named(health.sharing_racks)}. If the "
+            "rack fails, these replicas fail together. Move them with `ottla topic reassign`.",
         )

@@ -4,12 +4,12 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
-from ottla.node.client.quorum_admin import HOW_A_COPY_VOTES, QuorumView
+from ottla.node.client.quorum_admin import COPIED_VOTER_ADVICE, QuorumView
 from ottla.node.doctor.finding import Finding, note, problem
 
 # A voter fetches several times a second; after this silence it is down, hangs or is cut off.
 SILENT_MS: Final = 10_000
-# A voter that is this many records behind has not just missed a moment.
+# A voter that is further behind, in records, has been slow for longer than a moment.
 BEHIND_ENTRIES: Final = 10_000
 
 
@@ -23,9 +23,9 @@ class UnlinkedFacts(NamedTuple):
 def of_links(facts: Iterable[UnlinkedFacts], down: Collection[int] = ()) -> Iterator[Finding]:
     """Yield a problem for each missing link, as each end reports it, except links to nodes that are down."""
     for one in facts:
-        for node_id, told in one.problems.items():
+        for node_id, peer in one.problems.items():
             if node_id not in down:
-                yield problem("quorum", f"Node {one.node_id} is not connected to {told}.")
+                yield problem("quorum", f"Node {one.node_id} is not connected to {peer}.")
 
 
 class QuorumFacts(NamedTuple):
@@ -82,7 +82,7 @@ def _of_voters(view: QuorumView, now_ms: int, down: Collection[int]) -> Iterator
     for one in voters:
         if one.is_disk_copied:
             yield problem(
-                "quorum", f"The data directory of voter {one.node_id} is a copy. {HOW_A_COPY_VOTES}"
+                "quorum", f"The data directory of voter {one.node_id} is a copy. {COPIED_VOTER_ADVICE}"
             )
     for one in voters:
         if one.is_disk_old:
@@ -128,5 +128,5 @@ def _of_cluster_ids(cluster_ids: Mapping[str, str]) -> Iterator[Finding]:
     for address, cluster_id in sorted(cluster_ids.items()):
         by_id[cluster_id].append(address)
     if len(by_id) > 1:
-        told = "; ".join(f"{', '.join(found)} to {cluster_id}" for cluster_id, found in by_id.items())
-        yield problem("quorum", f"These addresses belong to {len(by_id)} different clusters: {told}.")
+        listed = "; ".join(f"{', '.join(found)} to {cluster_id}" for cluster_id, found in by_id.items())
+        yield problem("quorum", f"These addresses belong to {len(by_id)} different clusters: {listed}.")

@@ -10,11 +10,11 @@ from ottla.node.doctor.endpoint_facts import EndpointFacts, Speaks
 from ottla.node.doctor.finding import Finding, named, note, problem
 from ottla.node.security.certificate_problems import SOON
 from ottla.node.security.distinguished_name import host_names, validity, weakness
-from ottla.node.settings.authorization_settings import unjudged_acls_sentence
+from ottla.node.settings.authorization_settings import ignored_acls_sentence
 from ottla.node.settings.exposed_listeners import anonymous_sentence, exposed, plaintext_sentence
 from ottla.node.settings.listener_settings import Listener
 
-EVERYBODY: Final = "User:*"
+WILDCARD_PRINCIPAL: Final = "User:*"
 _USER: Final = "User:"
 
 
@@ -26,7 +26,7 @@ class TlsFacts(NamedTuple):
     problem: str = ""  # the reason why others reject it
     warning: str = ""  # the reason why they soon will
     weakness: str = ""
-    distrust: str = ""  # the reason why this node would reject it, if another node had it
+    rejection: str = ""  # the reason why this node would reject it, if another node had it
     unnamed: str = ""  # the advertised hosts that it does not name, in a sentence
 
 
@@ -52,7 +52,7 @@ class RefusedFacts(NamedTuple):
 
     node_id: int
     certificates: Sequence[tuple[str, str]]  # listener and reason
-    unjudged_acls: int  # 0 with an authorizer
+    ignored_acls: int  # 0 with an authorizer
 
 
 class AccessFacts(NamedTuple):
@@ -77,11 +77,11 @@ def of_tls(facts: Iterable[TlsFacts]) -> Iterator[Finding]:
                 "certificate",
                 f"The certificate of the listener {one.listener} is weak: {one.weakness}. Issue another.",
             )
-        if one.distrust:
+        if one.rejection:
             yield problem(
                 "certificate",
                 f"The truststore of the listener {one.listener} does not fit its own certificate "
-                f"({one.distrust}), so other nodes with this truststore reject it: add the authority that "
+                f"({one.rejection}), so other nodes with this truststore reject it: add the authority that "
                 "signed the certificate in ssl.keystore.location to ssl.truststore.location.",
             )
 
@@ -150,11 +150,11 @@ def of_certificates(endpoints: Iterable[EndpointFacts], now: datetime) -> Iterat
             )
         # If the doctor itself connected over TLS, it has checked the name already, or is set not to.
         if at.speaks is Speaks.TLS and not is_named(names, -1, [at.host]):
-            said = named(sorted(names)) or "no host"
+            hosts = named(sorted(names)) or "no host"
             yield problem(
                 "certificate",
-                f"The certificate of {at.name} was issued for {said}, so clients that check names reject it: "
-                f"issue one for {at.host}, or correct advertised.listeners.",
+                f"The certificate of {at.name} was issued for {hosts}, so clients that check names reject "
+                f"it: issue one for {at.host}, or correct advertised.listeners.",
             )
         if weak:
             yield problem("certificate", f"The certificate of {at.name} is weak: {weak}. Issue another.")
@@ -169,8 +169,8 @@ def of_refused(nodes: Iterable[RefusedFacts]) -> Iterator[Finding]:
                 f"The listener {listener} of node {one.node_id} keeps its old certificate, because the new "
                 f"one was rejected: {reason}",
             )
-        if one.unjudged_acls:
-            yield problem("access", f"Node {one.node_id}: {unjudged_acls_sentence(one.unjudged_acls)}")
+        if one.ignored_acls:
+            yield problem("access", f"Node {one.node_id}: {ignored_acls_sentence(one.ignored_acls)}")
 
 
 def of_access(facts: AccessFacts | None) -> Iterator[Finding]:
@@ -178,7 +178,7 @@ def of_access(facts: AccessFacts | None) -> Iterator[Finding]:
     if facts is None:
         return
     users = {f"{_USER}{one}" for one in facts.users}
-    if EVERYBODY not in facts.principals and not facts.allows_everyone:
+    if WILDCARD_PRINCIPAL not in facts.principals and not facts.allows_everyone:
         idle = sorted(users - set(facts.principals) - set(facts.super_users))
         if idle:
             it, them = ("it", "the user") if len(idle) == 1 else ("they", "the users")
@@ -187,14 +187,14 @@ def of_access(facts: AccessFacts | None) -> Iterator[Finding]:
                 f"ACLs and super.users do not name {named(idle)}, so {it} may do nothing: add ACLs, or "
                 f"remove {them}.",
             )
-    strange = sorted(
+    unknown = sorted(
         one
-        for one in set(facts.principals) - users - set(facts.super_users) - {EVERYBODY, ANONYMOUS}
+        for one in set(facts.principals) - users - set(facts.super_users) - {WILDCARD_PRINCIPAL, ANONYMOUS}
         if "=" not in one  # the distinguished name of a certificate
     )
-    if strange:
+    if unknown:
         yield note(
             "access",
-            f"ACLs name {named(strange)}, and there is no such SCRAM user: remove these ACLs, unless their "
+            f"ACLs name {named(unknown)}, and there is no such SCRAM user: remove these ACLs, unless their "
             "principals log in by certificates or tokens, or as users of one listener (sasl.jaas.config).",
         )

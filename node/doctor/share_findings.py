@@ -75,7 +75,7 @@ class ShareFacts(NamedTuple):
     letter_topic: str | None = None  # None if the group has none, or this client may not read it
 
 
-def of_unobeyed_letters(groups: Sequence[str], share_version: int) -> Iterator[Finding]:
+def of_ignored_letters(groups: Sequence[str], share_version: int) -> Iterator[Finding]:
     """Yield a problem for groups that want dead letters, if this share.version does not have them."""
     if groups and share_version < DEAD_LETTERS_SINCE:
         yield problem(
@@ -96,7 +96,7 @@ def of_share_groups(facts: Iterable[ShareFacts], *, retried_ms: int | None = Non
     lost: dict[tuple[str, str], list[tuple[str, int]]] = {}
     for group_id, partition, state, letter_topic in facts:
         oldest = state.oldest
-        reason = _why_not_written(state.letter_failure, group_id, letter_topic)
+        reason = _failure_reason(state.letter_failure, group_id, letter_topic)
         if oldest is not None and oldest.state in SET_ASIDE:
             if state.stalled_ms >= UNWRITTEN_MS:
                 unwritten.setdefault((group_id, reason), []).append(_words(partition, oldest, state))
@@ -150,7 +150,7 @@ def _ago(ms: int) -> str:
     return f", {ms // 60_000} min ago" if ms >= 60_000 else ", just now"
 
 
-def _why_not_written(error_code: int, group_id: str, topic: str | None) -> str:
+def _failure_reason(error_code: int, group_id: str, topic: str | None) -> str:
     if not error_code:
         return "the log of the leader's node may say why"
     try:

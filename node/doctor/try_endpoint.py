@@ -49,7 +49,7 @@ async def try_endpoint(
         if tls is not None and isinstance(error, ConnectionResetError | ConnectionAbortedError):
             return facts._replace(speaks=Speaks.DENIED, reason=handshake_cut(facts.name).detail)
         return facts._replace(reason=dial_problem(error))
-    facts = judged(facts, answer)._replace(certificate=certificate)
+    facts = with_answer(facts, answer)._replace(certificate=certificate)
     if facts.speaks is Speaks.TLS and tls is None:
         return facts._replace(certificate=await _shown_by_tls(host, port, timeout_s) or b"")
     if facts.speaks is Speaks.SILENT and tls is None:
@@ -72,7 +72,7 @@ async def try_certificate(host: str, port: int, *, timeout_s: float) -> Endpoint
     return facts if shown is None else facts._replace(speaks=Speaks.TLS, certificate=shown)
 
 
-def judged(facts: EndpointFacts, answer: bytes) -> EndpointFacts:
+def with_answer(facts: EndpointFacts, answer: bytes) -> EndpointFacts:
     if not answer:
         return facts._replace(speaks=Speaks.SILENT)
     if answer[:2] in _TLS_RECORDS:

@@ -31,16 +31,16 @@ class FilterOfRequest(Protocol):
     def permission_type(self) -> int: ...
 
 
-def filter_fields(asked: FilterOfRequest) -> AclFilterFields:
+def filter_fields(given: FilterOfRequest) -> AclFilterFields:
     """Return the filter as the controller's commands have it."""
     return AclFilterFields(
-        resource_type=asked.resource_type_filter,
-        resource_name=asked.resource_name_filter,
-        pattern_type=asked.pattern_type_filter,
-        principal=asked.principal_filter,
-        host=asked.host_filter,
-        operation=asked.operation,
-        permission_type=asked.permission_type,
+        resource_type=given.resource_type_filter,
+        resource_name=given.resource_name_filter,
+        pattern_type=given.pattern_type_filter,
+        principal=given.principal_filter,
+        host=given.host_filter,
+        operation=given.operation,
+        permission_type=given.permission_type,
     )
 
 

@@ -121,18 +121,18 @@ def _ask_for_many(
     transactions = request.transactions
     # By the position in the request, which may have a transaction twice.
     refused: dict[int, Refused] = {}
-    asked: list[tuple[str, Make]] = []
+    commands: list[tuple[str, Make]] = []
     for place, one in enumerate(transactions):
         partitions, unknown = yield from _look_up(services.metadata.image, one.topics, lambda name: True)
         producer = ProducerPair(one.producer_id, one.producer_epoch)
         if unknown:
             refused[place] = unknown
         elif one.verify_only:
-            asked.append((one.transactional_id, _verify(one.transactional_id, producer, partitions)))
+            commands.append((one.transactional_id, _verify(one.transactional_id, producer, partitions)))
         else:
             # Does not wait for markers: that would delay the answers to all other transactions.
             make = _add(one.transactional_id, producer, partitions, CLIENT_V2, may_wait=False)
-            asked.append((one.transactional_id, make))
+            commands.append((one.transactional_id, make))
 
     def build(answers: Sequence[object]) -> AddPartitionsToTxnResponse:
         left = iter(answers)
@@ -148,7 +148,7 @@ def _ask_for_many(
             ]
         )
 
-    return services.txns.ask_each(asked, build, is_large=context.is_large)
+    return services.txns.ask_each(commands, build, is_large=context.is_large)
 
 
 def _codes(answer: object) -> CodeOf:

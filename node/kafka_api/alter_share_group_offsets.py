@@ -62,13 +62,13 @@ def _alter(
         for topic, is_allowed in zip(request.topics, may_read, strict=True)
         if not is_allowed
     ]
-    asked = {
+    starts = {
         topic.topic_name: [NewStart(one.partition_index, one.start_offset) for one in topic.partitions]
         for topic in compress(request.topics, may_read)
     }
 
     def make(token: int) -> AlterShareGroupOffsets:
-        return AlterShareGroupOffsets(token=token, group_id=request.group_id, topics=list(asked.items()))
+        return AlterShareGroupOffsets(token=token, group_id=request.group_id, topics=list(starts.items()))
 
     def build(answer: AlterShareGroupOffsetsResult | KafkaError) -> AlterShareGroupOffsetsResponse:
         if isinstance(answer, KafkaError):

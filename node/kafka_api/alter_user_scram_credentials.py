@@ -72,16 +72,16 @@ async def handle(
     )
 
 
-def _upsertion(asked: ScramCredentialUpsertion) -> ScramUpsertion:
-    mechanism = mechanism_of(asked.mechanism)
+def _upsertion(upsertion: ScramCredentialUpsertion) -> ScramUpsertion:
+    mechanism = mechanism_of(upsertion.mechanism)
     keys = _NO_KEYS
-    if mechanism is not ScramMechanism.UNKNOWN and len(asked.salted_password) == mechanism.key_bytes:
-        keys = keys_of(mechanism, asked.salted_password)
+    if mechanism is not ScramMechanism.UNKNOWN and len(upsertion.salted_password) == mechanism.key_bytes:
+        keys = keys_of(mechanism, upsertion.salted_password)
     return ScramUpsertion(
-        name=asked.name,
-        mechanism=asked.mechanism,
-        iterations=asked.iterations,
-        salt=asked.salt,
+        name=upsertion.name,
+        mechanism=upsertion.mechanism,
+        iterations=upsertion.iterations,
+        salt=upsertion.salt,
         stored_key=keys.stored_key,
         server_key=keys.server_key,
     )

@@ -22,7 +22,7 @@ G = TypeVar("G", bound=RequestedGroup)
 
 
 def whole_groups_once(groups: Iterable[G]) -> list[G]:
-    """Return the groups in their order, each only once with all of its topics."""
+    """Return the groups in their order; a group of which all topics are wanted (None) only once."""
     found: dict[Hashable, G] = {}
     for one in groups:
         found.setdefault(one.group_id if one.topics is None else id(one), one)

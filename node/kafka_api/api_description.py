@@ -67,7 +67,7 @@ PARTITION_INDEXES: Final = Echo("partition_indexes", "partitions", ("partition_i
 
 
 class Asks(NamedTuple):
-    """The rights that an API requires before it serves a client.
+    """The rights that an API requires of a client.
 
     The dispatcher checks `of_cluster` and rejects the request as a whole; the right `or_of_cluster` is
     sufficient too. The handler checks `by_handler` for the resources that the request names; for some of
@@ -112,8 +112,8 @@ class ApiDescription:
     echoes: Sequence[Echo] = ()
     # Other nodes need it to start, so it is served while clients still wait, and gets `QuorumServices`.
     is_served_early: bool = False
-    # If True, a large request stops at its next step when its client has disconnected. (Metadata may create
-    # topics.)
+    # If True, a large request stops at its next step when its client has disconnected. It is False for
+    # Metadata, which may create topics.
     changes_nothing: bool = False
     small_bytes: int = SMALL_REQUEST_BYTES
     counts_followers: bool = False  # requests of followers are also counted separately, as in Kafka

@@ -1,8 +1,8 @@
 """ApiVersions: the APIs that this node serves, and the finalized features of the cluster.
 
 Versions 0 to 5. Since 3 clients send their name (KIP-511) and get features (KIP-584); version 3 must not show
-a feature with a minimum of 0, which old parsers reject (4 may). Since 5 clients send the cluster and node
-that they mean to reach, and get REBOOTSTRAP_REQUIRED if it is another one (KIP-1242).
+a feature with a minimum of 0, which old parsers reject; later ones may. Since 5 clients send the cluster and
+node that they mean to reach, and get REBOOTSTRAP_REQUIRED if it is another one (KIP-1242).
 
 All clients of a version get the same response until the metadata change, so it is encoded once.
 """

@@ -16,9 +16,9 @@ R = TypeVar("R")
 
 # In one request; the rest is counted.
 MAX_LOGGED: Final = 500
-# Logged in place of an error code if the client disconnected before the outcome was known, which is certain
-# this long after the future is done.
+# Logged in place of an error code if the client disconnected before its response was made.
 LEFT: Final = "CLIENT_DISCONNECTED"
+# A client whose response is not made this long after the outcome is known has disconnected.
 LEFT_AFTER_S: Final = 1.0
 # Already logged as denials, with the ACL.
 _REFUSALS: Final = frozenset(
@@ -32,7 +32,7 @@ _REFUSALS: Final = frozenset(
 
 
 class AuditedChanges:
-    """The changes of one request; `of` wraps the result of its handler."""
+    """The changes of one request; `wrap` wraps the result of its handler."""
 
     __slots__ = ("_audit", "_changes", "_context", "_has_answer", "_request", "_response_class")
 
@@ -51,10 +51,10 @@ class AuditedChanges:
         self._response_class = response_class
         self._has_answer = False  # or the disconnect of the client was logged
 
-    def of(self, result: Result[R]) -> Result[R]:
+    def wrap(self, result: Result[R]) -> Result[R]:
         """Return the result, wrapped so that the changes are logged when the response is complete."""
         if type(result) in (self._response_class, EncodedBody):
-            self.tell(result)
+            self.log_response(result)
             return result
         if type(result) is Delayed:
             build = result.answer
@@ -62,14 +62,14 @@ class AuditedChanges:
             def answer(outcome: object) -> Result[R]:
                 has_left, self._has_answer = self._has_answer, True
                 built = build(outcome)
-                return built if has_left else self.of(built)
+                return built if has_left else self.wrap(built)
 
             if isinstance(result.future, asyncio.Future):
-                result.future.add_done_callback(self._is_done)
+                result.future.add_done_callback(self._expect_response)
             return result._replace(answer=answer)
         if type(result) is BuiltInThread:
             make = result.make
-            return result._replace(make=lambda: self.of(make()))
+            return result._replace(make=lambda: self.wrap(make()))
         if result is None or not isinstance(result, Awaitable):
             return result
         return self._awaited(result)
@@ -80,20 +80,20 @@ class AuditedChanges:
         except KafkaError as error:
             self.failed(error)
             raise
-        return self.of(awaited)
+        return self.wrap(awaited)
 
-    def _is_done(self, future: "asyncio.Future[object]") -> None:
-        future.get_loop().call_later(LEFT_AFTER_S, self._tell_who_left)
+    def _expect_response(self, future: "asyncio.Future[object]") -> None:
+        future.get_loop().call_later(LEFT_AFTER_S, self._log_disconnect)
 
-    def _tell_who_left(self) -> None:
+    def _log_disconnect(self) -> None:
         """Log a change whose client left before its response: disconnecting at once must not hide it."""
         if not self._has_answer:
             self._has_answer = True
-            self._tell(self._changes(self._request, self._response_class()), LEFT)
+            self._log(self._changes(self._request, self._response_class()), LEFT)
 
-    def tell(self, response: object) -> None:
+    def log_response(self, response: object) -> None:
         """Log the changes with their outcomes in the response."""
-        self._tell(self._changes(self._request, response))
+        self._log(self._changes(self._request, response))
 
     def steps(self, response: object) -> Steps[None]:
         """Return the steps that log the changes of a large request; other work may run between them."""
@@ -104,11 +104,11 @@ class AuditedChanges:
         try:
             response = self._response_class(error_code=error.code)
         except TypeError:  # its responses have no such field
-            self._tell((ChangeOutcome(CLUSTER, "", error.code),))
+            self._log((ChangeOutcome(CLUSTER, "", error.code),))
         else:
-            self.tell(response)
+            self.log_response(response)
 
-    def _tell(self, outcomes: Iterable[ChangeOutcome], outcome: str = "") -> None:
+    def _log(self, outcomes: Iterable[ChangeOutcome], outcome: str = "") -> None:
         """Log changes with their error codes, or with the same outcome for all."""
         for _ in self._steps(outcomes, outcome):
             pass

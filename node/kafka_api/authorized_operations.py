@@ -8,19 +8,19 @@ from typing import Final
 from ottla.metadata_raft.acl import CLUSTER_NAME, ResourceType
 from ottla.node.authorization.access import Access
 
-NOT_ASKED: Final = -(2**31)
+NOT_REQUESTED: Final = -(2**31)
 
 
 def of_topic(access: Access, name: str) -> int:
     """Return the operations that the client may do on a topic, which need not exist."""
-    return access.allowed_operations(ResourceType.TOPIC, name)
+    return access.authorized_operations(ResourceType.TOPIC, name)
 
 
 def of_group(access: Access, group_id: str) -> int:
     """Return the operations that the client may do on a group."""
-    return access.allowed_operations(ResourceType.GROUP, group_id)
+    return access.authorized_operations(ResourceType.GROUP, group_id)
 
 
 def of_cluster(access: Access) -> int:
     """Return the operations that the client may do on the cluster."""
-    return access.allowed_operations(ResourceType.CLUSTER, CLUSTER_NAME)
+    return access.authorized_operations(ResourceType.CLUSTER, CLUSTER_NAME)

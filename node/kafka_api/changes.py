@@ -129,17 +129,17 @@ def _altered_configs(
 ) -> Iterator[ChangeOutcome]:
     if request.validate_only:
         return
-    asked = {(one.resource_type, one.resource_name): one.configs for one in request.resources}
+    requested = {(one.resource_type, one.resource_name): one.configs for one in request.resources}
     for result in response.responses:
         number, name = result.resource_type, result.resource_name
         kind = next((text for one, text in _CONFIG_WORDS.items() if one == number), "Unknown")
-        names = _names(config.name for config in asked.get((number, name), ()))
+        names = _names(config.name for config in requested.get((number, name), ()))
         yield ChangeOutcome(kind, name or DEFAULT_NAME, result.error_code, names)
 
 
 def _created_acls(request: "CreateAclsRequest", response: "CreateAclsResponse") -> Iterator[ChangeOutcome]:
     for entry, result in zip(request.creations, response.results, strict=False):
-        yield _of_acl(
+        yield _acl_change(
             entry.resource_type,
             entry.resource_name,
             result.error_code,
@@ -156,7 +156,7 @@ def _deleted_acls(request: "DeleteAclsRequest", response: "DeleteAclsResponse") 
         if result.error_code:
             yield ChangeOutcome(CLUSTER, "", result.error_code)
         for entry in result.matching_acls:
-            yield _of_acl(
+            yield _acl_change(
                 entry.resource_type,
                 entry.resource_name,
                 entry.error_code,
@@ -168,7 +168,7 @@ def _deleted_acls(request: "DeleteAclsRequest", response: "DeleteAclsResponse") 
             )
 
 
-def _of_acl(
+def _acl_change(
     resource_type: int,
     name: str,
     error_code: int,
@@ -202,13 +202,13 @@ def _altered_quotas(
 def _altered_users(
     request: "AlterUserScramCredentialsRequest", response: "AlterUserScramCredentialsResponse"
 ) -> Iterator[ChangeOutcome]:
-    asked: dict[str, list[str]] = {}
+    requested: dict[str, list[str]] = {}
     for deletion in request.deletions:
-        asked.setdefault(deletion.name, []).append(f"{_mechanism(deletion.mechanism)} removed")
+        requested.setdefault(deletion.name, []).append(f"{_mechanism(deletion.mechanism)} removed")
     for upsertion in request.upsertions:
-        asked.setdefault(upsertion.name, []).append(f"{_mechanism(upsertion.mechanism)} set")
+        requested.setdefault(upsertion.name, []).append(f"{_mechanism(upsertion.mechanism)} set")
     for result in response.results:
-        yield ChangeOutcome("User", result.user, result.error_code, _names(asked.get(result.user, ())))
+        yield ChangeOutcome("User", result.user, result.error_code, _names(requested.get(result.user, ())))
 
 
 def _mechanism(number: int) -> str:
@@ -336,9 +336,9 @@ def _wrote_markers(
         for topic in marker.topics:
             code = _first_error(one.error_code for one in topic.partitions)
             yield ChangeOutcome(TOPIC, topic.name, code, f"markers of producer {marker.producer_id}")
-    for asked in request.markers if not response.markers else ():  # the client did not wait for the response
-        for named in asked.topics:
-            yield ChangeOutcome(TOPIC, named.name, 0, f"markers of producer {asked.producer_id}")
+    for one in request.markers if not response.markers else ():  # the client did not wait for the response
+        for named in one.topics:
+            yield ChangeOutcome(TOPIC, named.name, 0, f"markers of producer {one.producer_id}")
 
 
 # Takes a request and its response, both of the API's own classes.

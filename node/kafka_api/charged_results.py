@@ -13,7 +13,7 @@ from ottla.logstore.words.schema_compiler import Encoder, decoder, encoder
 from ottla.node.counters.request_counters import RequestCounters
 from ottla.node.kafka_api.request_charge import RequestCharge
 from ottla.node.net.answers import BuiltInThread, Delayed, EncodedBody, Result
-from ottla.node.work.turns import ThreadLane
+from ottla.node.work.turns import SerialExecutor
 
 Response: TypeAlias = Any  # of the API at hand
 
@@ -29,7 +29,7 @@ class Written(NamedTuple):
     encode: Encoder[Response]
     has_error_code: bool
     counters: RequestCounters
-    lane: ThreadLane
+    executor: SerialExecutor
 
 
 def charged(result: Result[Response], charge: RequestCharge, written: Written) -> Result[Response]:
@@ -67,14 +67,14 @@ async def _awaited(
 
 
 async def _built(result: BuiltInThread[Response], charge: RequestCharge, written: Written) -> EncodedBody:
-    lane = written.lane
+    executor = written.executor
     try:
-        response = await lane.run(result.make)
+        response = await executor.run(result.make)
     except Exception:
         charge.decide()
         raise
     throttle_ms = charge.decide()
-    body = EncodedBody(await lane.run(lambda: _write(with_throttle_time(response, throttle_ms), written)))
+    body = EncodedBody(await executor.run(lambda: _write(with_throttle_time(response, throttle_ms), written)))
     charge.settle()
     return body
 
@@ -99,7 +99,10 @@ def with_throttle_time(response: Response, throttle_ms: int) -> Response:
 def with_throttle_time_in_body(
     body: EncodedBody, throttle_ms: int, response_class: type[Response], version: int
 ) -> EncodedBody:
-    """Return an encoded response with the throttle time; the original may be shared and stays as it is."""
+    """Return an encoded response with the throttle time, if it has a field for that.
+
+    The original may be shared and stays as it is.
+    """
     fields = schema_of(response_class).plain_fields(version)
     if not throttle_ms or not any(field.name == _THROTTLE_TIME for field in fields):
         return body

@@ -108,10 +108,10 @@ def broker_entries(config: BrokerConfig) -> list[ConfigEntry]:
         )
         for key in BROKER_CONFIG_DEF
         if not key.internal
-    ] + [_listener_entry(config, name) for name in _listener_names(config)]
+    ] + [_listener_entry(config, name) for name in _listener_setting_names(config)]
 
 
-def _listener_names(config: BrokerConfig) -> list[str]:
+def _listener_setting_names(config: BrokerConfig) -> list[str]:
     """Return the settings given for single listeners, such as `listener.name.inner.max.connections`."""
     texts = {**config.static_texts, **config.cluster_texts, **config.broker_texts}
     return sorted(name for name in texts if name not in BROKER_CONFIG_DEF.keys)

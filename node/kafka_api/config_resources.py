@@ -6,7 +6,7 @@ from typing import Final, Protocol, TypeGuard, TypeVar
 
 from ottla.logstore.words.errors import ErrorCode, KafkaError, kept
 from ottla.metadata_raft.acl import CLUSTER_NAME, AclOperation, ResourceType
-from ottla.metadata_raft.acl_set import Asker
+from ottla.metadata_raft.acl_set import ClientIdentity
 from ottla.metadata_raft.commands import (
     AlterConfigs,
     ConfigChange,
@@ -61,13 +61,13 @@ def check_resource(access: Access, operation: AclOperation, number: int, name: s
     """
     match number:
         case ConfigResourceType.TOPIC:
-            asked, name = ResourceType.TOPIC, name
+            resource_type, name = ResourceType.TOPIC, name
         case ConfigResourceType.GROUP:
-            asked, name = ResourceType.GROUP, name
+            resource_type, name = ResourceType.GROUP, name
         case _:
-            asked, name = ResourceType.CLUSTER, CLUSTER_NAME
-    if not access.allows(operation, asked, name):
-        raise KafkaError(REFUSALS[asked], "Authorization failed.")
+            resource_type, name = ResourceType.CLUSTER, CLUSTER_NAME
+    if not access.allows(operation, resource_type, name):
+        raise KafkaError(REFUSALS[resource_type], "Authorization failed.")
 
 
 # Resources that only administrators may change: one request could stop a node.
@@ -108,9 +108,9 @@ async def alter_resources(
     _, repeated = await take_turns(distinct(named)) if context.is_large else at_once(distinct(named))
     refusal = await _refusal_of_brokers(services, context, resources)
 
-    asked_of_brokers: list[ResourceChanges] = []
+    broker_changes: list[ResourceChanges] = []
 
-    def judged(resource: R) -> ResourceChanges | ResourceResult:
+    def checked(resource: R) -> ResourceChanges | ResourceResult:
         number, name = resource.resource_type, resource.resource_name
         try:
             changes = changes_of(resource)
@@ -127,16 +127,16 @@ async def alter_resources(
             )
             if kind is ConfigResourceType.BROKER:
                 _check_resizes(services.config, wanted)
-                asked_of_brokers.append(wanted)
+                broker_changes.append(wanted)
         except KafkaError as error:
             return ResourceResult(error_code=error.code, error_message=error.detail)
         return wanted
 
     outcomes = [
         _alter_loggers(one, validate_only=validate_only) if _is_of_loggers(one) else one
-        for one in await listed(map(judged, resources), is_large=context.is_large)
+        for one in await listed(map(checked, resources), is_large=context.is_large)
     ]
-    for changes in asked_of_brokers:
+    for changes in broker_changes:
         if (problem := await _stores_problem(services, changes)) is not None:
             outcomes[outcomes.index(changes)] = problem
     accepted = [one for one in outcomes if isinstance(one, ResourceChanges)]
@@ -177,7 +177,7 @@ async def _stores_problem(services: Services, changes: ResourceChanges) -> Resou
     if changes.resource_name != str(config.node_id):
         return None
     after = _texts_after(config, changes)
-    if _of_files(after) == _of_files(config.broker_texts):
+    if _file_settings(after) == _file_settings(config.broker_texts):
         return None
     changed = config.with_dynamic(config.cluster_texts, after)
     try:
@@ -188,7 +188,7 @@ async def _stores_problem(services: Services, changes: ResourceChanges) -> Resou
     return None
 
 
-def _of_files(texts: Mapping[str, str]) -> dict[str, str]:
+def _file_settings(texts: Mapping[str, str]) -> dict[str, str]:
     """Return the settings among these for which single listeners read files: keys and certificates."""
     return {
         name: text
@@ -247,7 +247,11 @@ def _alter_loggers(changes: ResourceChanges, *, validate_only: bool) -> Resource
 
 
 async def _submit(
-    services: Services, client: Asker | None, accepted: Sequence[ResourceChanges], *, validate_only: bool
+    services: Services,
+    client: ClientIdentity | None,
+    accepted: Sequence[ResourceChanges],
+    *,
+    validate_only: bool,
 ) -> Sequence[ResourceResult]:
     if not accepted:
         return ()

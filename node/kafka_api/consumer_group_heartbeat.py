@@ -85,7 +85,7 @@ def _beat(
             member_id_required=context.api_version >= 1,
             hold_ms=hold_ms,
             tolerates_late_answers=context.connection.software_name in TOLERANT_CLIENTS,
-            may_describe=context.access.sees_topic(),
+            may_describe=context.access.topic_filter(),
         )
 
     if hold_ms:

@@ -45,8 +45,8 @@ async def handle(
     )
     topics = await listed(wanted, is_large=context.is_large)
     names = [topic.name for topic in topics]
-    judged = context.access.allows_each(AclOperation.ALTER, ResourceType.TOPIC, names)
-    may_alter = await listed(judged, is_large=context.is_large)
+    allowed = context.access.allows_each(AclOperation.ALTER, ResourceType.TOPIC, names)
+    may_alter = await listed(allowed, is_large=context.is_large)
     denied = [topic.name for topic, is_allowed in zip(topics, may_alter, strict=True) if not is_allowed]
     known = services.metadata.image.topics.by_name
 
@@ -85,4 +85,6 @@ async def handle(
         for result in (*results, *refusals)
     )
     results_answered = await listed(answered, is_large=context.is_large)
-    return CreatePartitionsResponse(throttle_time_ms=context.mutated(throttle_ms), results=results_answered)
+    return CreatePartitionsResponse(
+        throttle_time_ms=context.note_mutation_throttle(throttle_ms), results=results_answered
+    )

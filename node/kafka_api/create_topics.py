@@ -66,10 +66,10 @@ async def handle(
     topics = await listed((_new_topic(topic, services.unique) for topic in request.topics), is_large=is_large)
     access = context.access
     may_create_all = access.allows_of_cluster(AclOperation.CREATE, log_if_denied=False)
-    judged = (
+    checked = (
         may_create_all or access.allows(AclOperation.CREATE, ResourceType.TOPIC, one.name) for one in topics
     )
-    may_create = await listed(judged, is_large=is_large)
+    may_create = await listed(checked, is_large=is_large)
     allowed = list(compress(topics, may_create))
     denied = KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Authorization failed.")
     refused = _refused(
@@ -105,7 +105,9 @@ async def handle(
     # A result has all settings of its topic: it takes a hundred times as long as its part of the request.
     count = len(results) + len(refused)
     topics_answered = await listed(answered, is_large=is_large or count > RESULTS_AT_ONCE)
-    response = CreateTopicsResponse(throttle_time_ms=context.mutated(throttle_ms), topics=topics_answered)
+    response = CreateTopicsResponse(
+        throttle_time_ms=context.note_mutation_throttle(throttle_ms), topics=topics_answered
+    )
     return response if count <= ENCODED_AT_ONCE else BuiltInThread(lambda: response)
 
 

@@ -15,7 +15,7 @@ def refusal(context: RequestContext) -> ErrorCode:
     Unauthenticated clients get the error that they would get if tokens were enabled, too.
     """
     connection = context.connection
-    is_nobody = connection.security_protocol == "SSL" and connection.access.principal == ANONYMOUS
-    if connection.security_protocol == "PLAINTEXT" or is_nobody:
+    is_anonymous = connection.security_protocol == "SSL" and connection.access.principal == ANONYMOUS
+    if connection.security_protocol == "PLAINTEXT" or is_anonymous:
         return ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
     return ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED

@@ -56,7 +56,7 @@ def _delete(
 ) -> Result[DeleteShareGroupOffsetsResponse]:
     if not request.group_id:
         return DeleteShareGroupOffsetsResponse(error_code=ErrorCode.INVALID_GROUP_ID)
-    asked = list(dict.fromkeys(topic.topic_name for topic in compress(request.topics, may_read)))
+    requested = list(dict.fromkeys(topic.topic_name for topic in compress(request.topics, may_read)))
     denied = [
         DeleteShareGroupOffsetsResponseTopic(
             topic_name=topic.topic_name,
@@ -68,7 +68,7 @@ def _delete(
     ]
 
     def make(token: int) -> DeleteShareGroupOffsets:
-        return DeleteShareGroupOffsets(token=token, group_id=request.group_id, topics=asked)
+        return DeleteShareGroupOffsets(token=token, group_id=request.group_id, topics=requested)
 
     def build(answer: DeleteShareGroupOffsetsResult | KafkaError) -> DeleteShareGroupOffsetsResponse:
         if isinstance(answer, KafkaError):

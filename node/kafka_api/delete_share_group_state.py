@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from ottla.node.coordinators.share_state_messages import deleted, deletions
+from ottla.node.coordinators.share_state_messages import delete_response, deletions
 from ottla.node.kafka_api.api_description import ApiDescription
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.kafka_api.share_state_requests import ASKS, ECHOES, LIMITS, is_empty
@@ -21,4 +21,4 @@ def handle(
 ) -> Result[DeleteShareGroupStateResponse]:
     if is_empty(request):
         return DeleteShareGroupStateResponse()
-    return services.share_states.ask_each(deletions(request), deleted)
+    return services.share_states.ask_each(deletions(request), delete_response)

@@ -47,10 +47,10 @@ KNOWS_QUOTAS_SINCE = 5  # KIP-599
 async def handle(
     services: Services, context: RequestContext, request: DeleteTopicsRequest
 ) -> DeleteTopicsResponse:
-    asked = await listed(_references(context, request), is_large=context.is_large)
+    requested = await listed(_references(context, request), is_large=context.is_large)
     topics = services.metadata.image.topics
     known = topics.by_name
-    references, denied = await take_turns(_judged(context.access, topics, asked))
+    references, denied = await take_turns(_split_by_rights(context.access, topics, requested))
 
     def key_of(reference: TopicReference) -> Hashable:
         """Return the same key for a topic given by its name and by its id."""
@@ -96,21 +96,23 @@ async def handle(
         for result in (*results, *denied)
     )
     responses = await listed(answered, is_large=context.is_large)
-    return DeleteTopicsResponse(throttle_time_ms=context.mutated(throttle_ms), responses=responses)
+    return DeleteTopicsResponse(
+        throttle_time_ms=context.note_mutation_throttle(throttle_ms), responses=responses
+    )
 
 
-def _judged(
-    access: Access, topics: TopicsImage, asked: Sequence[TopicReference]
+def _split_by_rights(
+    access: Access, topics: TopicsImage, requested: Sequence[TopicReference]
 ) -> Steps[tuple[Sequence[TopicReference], Sequence[TopicDeletion]]]:
     """Return the topics that the client may delete, and the results of those that it may not.
 
     The name of a topic given by its id is returned only to a client that may describe it.
     """
     if access.allows_of_cluster(AclOperation.DELETE, log_if_denied=False):
-        return asked, ()
+        return requested, ()
     allowed: list[TopicReference] = []
     denied: list[TopicDeletion] = []
-    for one in asked:
+    for one in requested:
         yield
         topic = topics.by_id.get(one.topic_id) if one.name is None else topics.by_name.get(one.name)
         name = one.name if topic is None else topic.name

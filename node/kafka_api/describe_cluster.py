@@ -19,7 +19,7 @@ from ottla.node.counters.history import Kind, packed
 from ottla.node.counters.node_counts import NodeCounts, read_counts
 from ottla.node.kafka_api import authorized_operations
 from ottla.node.kafka_api.api_description import ApiDescription, Asks
-from ottla.node.kafka_api.leader_hints import controller_to_name
+from ottla.node.kafka_api.leader_hints import advertised_controller
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.services import Services
 from ottla.node.wire.messages.describe_cluster import (
@@ -41,7 +41,7 @@ API: Final = ApiDescription(
 )
 
 BROKERS, CONTROLLERS = 1, 2  # endpoint types
-NOT_TOLD = -2
+UNKNOWN_LEADER = -2
 # The resource that a client must be allowed to describe to read a history, by kind.
 _HISTORIES: Final[Mapping[int, ResourceType]] = {
     Kind.NODE: ResourceType.CLUSTER,
@@ -90,39 +90,39 @@ def _describe(
     return DescribeClusterResponse(
         endpoint_type=own_type,
         cluster_id=uuid_to_text(image.cluster_id),
-        controller_id=_controller_to_name(services, own_type, reachable),
+        controller_id=_advertised_controller(services, own_type, reachable),
         brokers=brokers,
         cluster_authorized_operations=(
             authorized_operations.of_cluster(context.access)
             if request.include_cluster_authorized_operations
-            else authorized_operations.NOT_ASKED
+            else authorized_operations.NOT_REQUESTED
         ),
         meters=[] if counts is None else [_meter(*one) for one in counts.meters.items()],
         requests=[] if counts is None else [_requests(api, counts) for api in counts.requests],
-        quorum_leader_id=services.quorum_leader_id if request.include_contact else NOT_TOLD,
+        quorum_leader_id=services.quorum_leader_id if request.include_contact else UNKNOWN_LEADER,
         cut_off_since_ms=-1 if since_ms is None or not request.include_contact else since_ms,
         history=_history(services, context.access, request),
     )
 
 
-def _controller_to_name(services: Services, own_type: int, reachable: Sequence[int]) -> int:
+def _advertised_controller(services: Services, own_type: int, reachable: Sequence[int]) -> int:
     leader_id = services.quorum_leader_id
     if own_type == CONTROLLERS and leader_id in reachable:
         return leader_id  # a controller learns this from its own voter
-    return controller_to_name(services, reachable)
+    return advertised_controller(services, reachable)
 
 
-def _problem_with(asked_type: int, own_type: int) -> KafkaError | None:
+def _problem_with(requested_type: int, own_type: int) -> KafkaError | None:
     """Return the error of a request for another endpoint type than that of this node, or None."""
-    if asked_type == own_type:
+    if requested_type == own_type:
         return None
     names = {BROKERS: "BROKER", CONTROLLERS: "CONTROLLER"}
-    if asked_type not in names:
-        return KafkaError(ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, f"Unsupported endpoint type {asked_type}")
+    if requested_type not in names:
+        return KafkaError(ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, f"Unsupported endpoint type {requested_type}")
     return KafkaError(
         ErrorCode.MISMATCHED_ENDPOINT_TYPE,
         f"The request was sent to an endpoint of type {names[own_type]}, but we wanted an endpoint of type "
-        f"{names[asked_type]}",
+        f"{names[requested_type]}",
     )
 
 

@@ -61,9 +61,10 @@ MAX_RESOURCES: Final = 2_000
 # A broker's settings take 1.5 ms of the loop, and a turn checks its CPU time after more steps than this. A
 # request for one resource yields, too: a connection may send 64 of them in one turn.
 RESOURCES_PER_TURN: Final = 2
-# A connection sends a thousand buffers at a time, and a small buffer costs more than to copy its bytes.
+# A connection sends a thousand buffers at a time, and handling a small buffer costs more than copying its
+# bytes.
 SMALL_BYTES: Final = 4_096
-TOGETHER_BYTES: Final = 65_536
+JOINED_BYTES: Final = 65_536
 _TOO_MANY: Final = KafkaError(
     ErrorCode.INVALID_REQUEST, f"A request may name at most {MAX_RESOURCES} resources."
 )
@@ -97,7 +98,7 @@ def _answer(
         body.add(_encoded(version, _refused(resource, _TOO_MANY)))
         yield
     count = len(request.resources)
-    return EncodedBody([_head(version, count), *body.whole(), bytes(_tail_bytes(version))])
+    return EncodedBody([_head(version, count), *body.finish(), bytes(_tail_bytes(version))])
 
 
 class _Pieces:
@@ -109,18 +110,18 @@ class _Pieces:
 
     def add(self, piece: bytes) -> None:
         if len(piece) > SMALL_BYTES:
-            self._put_by()
+            self._flush_small()
             self._pieces.append(piece)
             return
         self._small += piece
-        if len(self._small) > TOGETHER_BYTES:
-            self._put_by()
+        if len(self._small) > JOINED_BYTES:
+            self._flush_small()
 
-    def whole(self) -> list[Buffer]:
-        self._put_by()
+    def finish(self) -> list[Buffer]:
+        self._flush_small()
         return self._pieces
 
-    def _put_by(self) -> None:
+    def _flush_small(self) -> None:
         if self._small:
             self._pieces.append(bytes(self._small))
             self._small.clear()

@@ -84,15 +84,15 @@ def _describe(
                     version=version,
                     operations=authorized_operations.of_group(access, group_id)
                     if wants_operations
-                    else authorized_operations.NOT_ASKED,
+                    else authorized_operations.NOT_REQUESTED,
                     wants_timeline=request.include_timeline,
                 )
                 for group_id, answer in zip(request.groups, of_all, strict=True)
             ]
         )
 
-    asked = [(group_id, _make(group_id)) for group_id in compress(request.groups, may_describe)]
-    return services.groups.ask_each(asked, build, builds_in_thread=True, is_large=context.is_large)
+    commands = [(group_id, _make(group_id)) for group_id in compress(request.groups, may_describe)]
+    return services.groups.ask_each(commands, build, builds_in_thread=True, is_large=context.is_large)
 
 
 def _make(group_id: str) -> Make:
@@ -134,7 +134,9 @@ def _build_group(
             )
             for member in group.members
         ],
-        authorized_operations=(operations if error is ErrorCode.NONE else authorized_operations.NOT_ASKED),
+        authorized_operations=(
+            operations if error is ErrorCode.NONE else authorized_operations.NOT_REQUESTED
+        ),
         rebalances=[build_rebalance(each) for each in group.rebalances] if wants_timeline else None,
     )
 

@@ -42,9 +42,10 @@ async def handle(
 ) -> DescribeQuorumResponse:
     metadata, since_ms = services.metadata, services.cut_off_since_ms
     if since_ms is not None and request.accepts_old:
-        # The progress known to a voter of this node is as old as the rest, or its own.
+        # No progress is returned: this node knows only its own, and that of the others from before it was cut
+        # off.
         status = metadata.quorum_status()._replace(leader_id=-1, observers=(), voters=_known_voters(services))
-        return _response(services, request, status, is_answerable=True, cut_off_since_ms=since_ms)
+        return _response(services, request, status, may_answer=True, cut_off_since_ms=since_ms)
     if not metadata.is_controller and context.connection.peer_id == NO_PEER:
         try:
             return await services.peers.ask(
@@ -52,7 +53,7 @@ async def handle(
             )
         except KafkaError as error:
             return DescribeQuorumResponse(error_code=ErrorCode.NOT_CONTROLLER, error_message=error.detail)
-    return _response(services, request, metadata.quorum_status(), is_answerable=metadata.is_controller)
+    return _response(services, request, metadata.quorum_status(), may_answer=metadata.is_controller)
 
 
 def _known_voters(services: Services) -> list[ReplicaStatus]:
@@ -68,15 +69,16 @@ def _response(
     request: DescribeQuorumRequest,
     status: QuorumStatus,
     *,
-    is_answerable: bool,
+    may_answer: bool,
     cut_off_since_ms: int = -1,
 ) -> DescribeQuorumResponse:
-    # As in Apache Kafka; a request that repeats the partition would be answered with all nodes each time.
+    # As in Apache Kafka, a request must name the metadata partition exactly once: each repetition would be
+    # answered with all voters.
     error = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if [(one.topic_name, [each.partition_index for each in one.partitions]) for one in request.topics] == [
         (METADATA_TOPIC, [0])
     ]:
-        error = ErrorCode.NONE if is_answerable else ErrorCode.NOT_LEADER_OR_FOLLOWER
+        error = ErrorCode.NONE if may_answer else ErrorCode.NOT_LEADER_OR_FOLLOWER
     return DescribeQuorumResponse(
         error_message=None,
         cut_off_since_ms=cut_off_since_ms,

@@ -68,7 +68,7 @@ class _Topic(NamedTuple):
 
 
 class _Group(NamedTuple):
-    """A requested group: its topics that exist, and the answers for those that do not."""
+    """A requested group: its existing topics that the client may see, and the answers for the others."""
 
     group_id: str
     topics: list[_Topic]
@@ -104,13 +104,13 @@ async def handle(
             if is_allowed
             else _refused(group.group_id, KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED))
         )
-    asked = [group for group in found if isinstance(group, _Group)]
-    summaries = {one.key: one for one in await _read(services, asked)}
+    readable = [group for group in found if isinstance(group, _Group)]
+    summaries = {one.key: one for one in await _read(services, readable)}
     # In parallel, so that leaders that do not answer are waited for once, not twice.
     looking = None
-    if request.include_in_flight and asked:
-        looking = services.share_views.begin(key for group in asked for key in group.share_partitions())
-    ends = await _ends(services, asked, summaries)
+    if request.include_in_flight and readable:
+        looking = services.share_views.begin(key for group in readable for key in group.share_partitions())
+    ends = await _ends(services, readable, summaries)
     views: Views = {} if looking is None else await looking
     response = DescribeShareGroupOffsetsResponse(
         groups=[
@@ -181,16 +181,16 @@ def _existing(
     by_name = services.metadata.image.topics.by_name
     topics: dict[str, _Topic] = {}
     denied: list[DescribeShareGroupOffsetsResponseTopic] = []
-    for asked in group.topics or ():
+    for requested in group.topics or ():
         yield
-        topic = by_name.get(asked.topic_name)
-        if not access.allows(AclOperation.DESCRIBE, ResourceType.TOPIC, asked.topic_name):
-            denied.append(_without_start(asked.topic_name, asked.partitions, is_denied=True))
+        topic = by_name.get(requested.topic_name)
+        if not access.allows(AclOperation.DESCRIBE, ResourceType.TOPIC, requested.topic_name):
+            denied.append(_without_start(requested.topic_name, requested.partitions, is_denied=True))
         elif topic is None:
-            left.append(_without_start(asked.topic_name, asked.partitions))
+            left.append(_without_start(requested.topic_name, requested.partitions))
         else:
-            partitions = list(dict.fromkeys(asked.partitions))
-            topics[asked.topic_name] = _Topic(asked.topic_name, topic.topic_id, partitions)
+            partitions = list(dict.fromkeys(requested.partitions))
+            topics[requested.topic_name] = _Topic(requested.topic_name, topic.topic_id, partitions)
     left += denied
     return list(topics.values())
 
@@ -216,9 +216,9 @@ def _without_start(
 # ---- their offsets -----------------------------------------------------------------------------------------
 
 
-async def _read(services: Services, asked: Sequence[_Group]) -> list[StateSummary]:
+async def _read(services: Services, groups: Sequence[_Group]) -> list[StateSummary]:
     """Read the start offsets of all groups from the share coordinators at once."""
-    requests = [ReadStateSummary(key) for group in asked for key in group.share_partitions()]
+    requests = [ReadStateSummary(key) for group in groups for key in group.share_partitions()]
     return await services.groups.persister_jobs.read_summary(requests) if requests else []
 
 
@@ -232,12 +232,12 @@ def _has_lag(summary: StateSummary | None) -> bool:
 
 
 async def _ends(
-    services: Services, asked: Sequence[_Group], summaries: Mapping[SharePartitionKey, StateSummary]
+    services: Services, groups: Sequence[_Group], summaries: Mapping[SharePartitionKey, StateSummary]
 ) -> dict[TopicPartition, int]:
     """Return the log end offsets of the partitions that have a lag."""
     places = [
         GroupOffset(TopicPartition(topic.name, partition), None)
-        for group in asked
+        for group in groups
         for topic in group.topics
         for partition in topic.partitions
         if _has_lag(summaries.get(SharePartitionKey(group.group_id, topic.topic_id, partition)))

@@ -1,7 +1,8 @@
 """DescribeTopicPartitions: topics by name in pages (KIP-966).
 
 A page has at most as many partitions as the request and `max.request.partition.size.limit` allow; the cursor
-is the topic and partition at which the next page begins. Topics are sorted by name.
+is the topic and partition at which the next page begins. Topics are sorted by name; those that the client may
+not describe follow, on each page.
 """
 
 from collections.abc import Iterable
@@ -124,7 +125,7 @@ def _hidden(name: str) -> DescribeTopicPartitionsResponseTopic:
         error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
         name=name,
         is_internal=name in INTERNAL_TOPICS,
-        topic_authorized_operations=authorized_operations.NOT_ASKED,
+        topic_authorized_operations=authorized_operations.NOT_REQUESTED,
     )
 
 

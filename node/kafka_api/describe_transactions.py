@@ -46,7 +46,7 @@ async def handle(
     ids, access = names_once(request.transactional_ids), context.access
     allowed = access.allows_each(AclOperation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, ids)
     may_describe = await listed(allowed, is_large=context.is_large)
-    asked = await listed(
+    commands = await listed(
         ((each, _make(each)) for each in compress(ids, may_describe)), is_large=context.is_large
     )
     denied = KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
@@ -62,7 +62,7 @@ async def handle(
             ]
         )
 
-    return services.txns.ask_each(asked, build, is_large=context.is_large)
+    return services.txns.ask_each(commands, build, is_large=context.is_large)
 
 
 def _make(transactional_id: str) -> Make:

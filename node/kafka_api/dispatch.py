@@ -77,7 +77,7 @@ from ottla.node.wire.headers import CLIENT_ID, decode_client_id
 from ottla.node.wire.messages.api_versions import ApiVersionsResponse
 from ottla.node.wire.peer_api import FIRST_PEER_API, api_of
 from ottla.node.work.large_requests import LargeRequests, Room
-from ottla.node.work.turns import ThreadLane, take_apart, take_turns
+from ottla.node.work.turns import SerialExecutor, take_apart, take_turns
 
 _RUN_HEADER = struct.Struct(">ihh")  # size, api_key, api_version
 _HEADER = struct.Struct(">hhi")  # api_key, api_version, correlation_id: in every version of the header
@@ -88,7 +88,7 @@ _PREFIX = struct.Struct(">ii")  # size, correlation_id
 SMALL_REQUEST_ELEMENTS = 4_096
 # The limit if each name must be authorized, which takes some 25 us for the first time. Requests of several
 # clients may fall into one turn of the loop.
-JUDGED_REQUEST_ELEMENTS = 256
+AUTHORIZED_REQUEST_ELEMENTS = 256
 # The requests that clients and followers send to a node all at once when it has restarted.
 USUAL = (ApiKey.API_VERSIONS, ApiKey.METADATA, ApiKey.FETCH, ApiKey.PRODUCE, ApiKey.LIST_OFFSETS)
 
@@ -136,8 +136,8 @@ class Dispatcher:
         self._held: list[asyncio.Future[None]] | None = []
         # Logins of nodes that came before this node knew the users of the cluster; None once it does.
         self._held_logins: list[asyncio.Future[None]] | None = []
-        self._lane = ThreadLane()
-        self._peer_lane = ThreadLane()  # requests of other nodes do not wait behind those of clients
+        self._executor = SerialExecutor()
+        self._peer_executor = SerialExecutor()  # requests of other nodes do not wait behind those of clients
         self.counters = AllRequestCounters()
         self.refused = RefusedRequests()
         self.quotas = quotas or ClientQuotas(Windows(), Windows(), lambda: int(monotonic_s() * 1_000))
@@ -190,7 +190,7 @@ class Dispatcher:
             if len(frame) > route.small_bytes:
                 raise TooManyElements(ErrorCode.INVALID_REQUEST, f"a frame of {len(frame)} bytes")
             is_open = connection.info.access.is_open
-            max_elements = SMALL_REQUEST_ELEMENTS if is_open else JUDGED_REQUEST_ELEMENTS
+            max_elements = SMALL_REQUEST_ELEMENTS if is_open else AUTHORIZED_REQUEST_ELEMENTS
             request, _ = route.decode(frame, position, max_elements)
         except TooManyElements as error:
             if api_key in PROOFS:
@@ -289,7 +289,7 @@ class Dispatcher:
         charge = RequestCharge(quotas, connection, api_key, client_id)
         charge.meter.add(thread_cpu_s() - began_cpu_s)
         if is_produce:
-            charge.produced(len(frame) + 4)
+            charge.count_produced(len(frame) + 4)
         return charge
 
     def _written(self, route: Route, version: int, counters: RequestCounters) -> Written:
@@ -299,7 +299,7 @@ class Dispatcher:
             route.encode,
             route.has_error_code,
             counters,
-            self._lane,
+            self._executor,
         )
 
     # ---- logins of clients ---------------------------------------------------------------------------
@@ -319,7 +319,7 @@ class Dispatcher:
         return Read(route, version, correlation_id, request)
 
     def answer(self, read: Read, response: Any) -> Answer:
-        """Return the answer with this response."""
+        """Return the answer to a request that `read` has returned, with this response."""
         answer = self._answer(read.route, read.correlation_id, response, read.route.counters, 0.0)
         return cast(Answer, answer)
 
@@ -391,10 +391,10 @@ class Dispatcher:
         return self._services.administrators
 
     def _handle(self, route: Route, context: RequestContext, request: object) -> Result[object]:
-        """Return the handler's result for a request, wrapped so that the audit log gets its changes."""
+        """Return the result of a request's handler, wrapped so that the audit log gets its changes."""
         audited = self._audited_changes(route, context, request)
         result: Result[object] = route.handle(route.services, context, request)
-        return result if audited is None else audited.of(result)
+        return result if audited is None else audited.wrap(result)
 
     def _audited_changes(
         self, route: Route, context: RequestContext, request: object
@@ -488,10 +488,10 @@ class Dispatcher:
             except KafkaError as error:
                 return await self._refuse_large(route, context, frame, error)
         is_peer = context.connection.peer_id != NO_PEER
-        lane = self._peer_lane if is_peer else self._lane
+        executor = self._peer_executor if is_peer else self._executor
         max_elements = MAX_ELEMENTS if is_peer else route.description.limits.elements
         try:
-            request, _ = await lane.run(lambda: route.decode(frame, position, max_elements))
+            request, _ = await executor.run(lambda: route.decode(frame, position, max_elements))
         except (FieldTooLong, TooManyElements) as error:
             if type(error) is TooManyElements:
                 error = TooManyElements(route.description.limits.too_many, error.detail)
@@ -501,12 +501,12 @@ class Dispatcher:
         pieces = [request]
         try:
             return await self._serve_read(
-                route, context, frame, request, counters, lane, pieces, began_s, room
+                route, context, frame, request, counters, executor, pieces, began_s, room
             )
         finally:
             del request
             # Freeing so many objects takes as long as creating them.
-            await lane.run(lambda: take_apart(pieces))
+            await executor.run(lambda: take_apart(pieces))
             if context.charge is not None:
                 context.charge.decide()  # for a request that failed
                 context.charge.settle()
@@ -527,7 +527,7 @@ class Dispatcher:
         frame: memoryview,
         request: Any,
         counters: RequestCounters,
-        lane: ThreadLane,
+        executor: SerialExecutor,
         pieces: list[Any],
         began_s: float,
         room: Room | None,
@@ -550,14 +550,9 @@ class Dispatcher:
                         room.leave()  # It may wait for long, and other requests must not wait for it.
                     result = result.answer(await result.future)
                 elif isinstance(result, BuiltInThread):
-                    result = await lane.run(result.make)
+                    result = await executor.run(result.make)
                 elif isinstance(result, EncodedBody):
-                    if charge is not None:
-                        version = context.api_version
-                        result = with_throttle_time_in_body(
-                            result, charge.decide(), route.response_class, version
-                        )
-                    return _finish([bytearray(route.prefix_bytes), *result.buffers], context.correlation_id)
+                    break
                 else:
                     result = await cast("Awaitable[Any]", result)
         except KafkaError as error:
@@ -567,12 +562,20 @@ class Dispatcher:
         response: Any = result
         if changes is not None:
             await take_turns(changes.steps(response))
-        if charge is not None:
-            response = with_throttle_time(response, charge.decide())
-        buffers = await lane.run(lambda: route.encode(response, bytearray(route.prefix_bytes)))
-        if route.has_error_code and response.error_code:
-            counters.count_error(response.error_code)
-        pieces.append(response)
+        prefix = bytearray(route.prefix_bytes)
+        if isinstance(response, EncodedBody):
+            if charge is not None:
+                response = with_throttle_time_in_body(
+                    response, charge.decide(), route.response_class, context.api_version
+                )
+            buffers = [prefix, *response.buffers]
+        else:
+            if charge is not None:
+                response = with_throttle_time(response, charge.decide())
+            buffers = await executor.run(lambda: route.encode(response, prefix))
+            if route.has_error_code and response.error_code:
+                counters.count_error(response.error_code)
+            pieces.append(response)
         counters.latency.observe(monotonic_s() - began_s)
         return _finish(buffers, context.correlation_id)
 
@@ -590,11 +593,11 @@ class Dispatcher:
         route.counters.count_error(error.code)
 
         def build(max_elements: int) -> list[Buffer]:
-            if refusals.has_top(api, version):
-                response = refusals.at_top(api, version, error)
+            if refusals.has_error_at_top(api, version):
+                response = refusals.error_at_top(api, version, error)
             else:
                 _, position = decode_client_id(frame, _HEADER.size, header_version=route.header_version)
-                response = refusals.by_element(api, version, frame, position, error, max_elements)
+                response = refusals.error_by_element(api, version, frame, position, error, max_elements)
             response = with_throttle_time(response, throttle_ms)
             buffers = route.encode(response, bytearray(route.prefix_bytes))
             pieces = [response]
@@ -604,12 +607,12 @@ class Dispatcher:
 
         async def build_in_thread() -> Answer:
             try:
-                buffers = await self._lane.run(lambda: build(refusals.MAX_REPEATED_ELEMENTS))
+                buffers = await self._executor.run(lambda: build(refusals.MAX_REPEATED_ELEMENTS))
             except KafkaError as fault:
                 raise _unreadable(api_key, version, fault) from None
             return _finish(buffers, correlation_id)
 
-        if len(frame) > refusals.MAX_REPEATED_BYTES and not refusals.has_top(api, version):
+        if len(frame) > refusals.MAX_REPEATED_BYTES and not refusals.has_error_at_top(api, version):
             return Pending(build_in_thread(), _as_it_is)
         try:
             return _finish(build(refusals.ELEMENTS_AT_ONCE), correlation_id)
@@ -680,7 +683,7 @@ class Dispatcher:
                 counters.latency.observe(monotonic_s() - began_s)
                 return _finish(buffers, correlation_id)
 
-            work = self._lane.run(lambda: route.encode(make(), bytearray(route.prefix_bytes)))
+            work = self._executor.run(lambda: route.encode(make(), bytearray(route.prefix_bytes)))
             return Pending(work, finish)
         assert isinstance(result, Awaitable), f"a handler returned {type(result).__name__}"
         return Pending(
@@ -716,7 +719,7 @@ class Dispatcher:
             )
         else:
             code = ErrorCode.UNKNOWN_SERVER_ERROR
-            self._lines.tell(
+            self._lines.log(
                 logging.ERROR,
                 connection.info.client_host,
                 "%s v%d of %s failed.",

@@ -39,11 +39,11 @@ API: Final = ApiDescription(
 async def handle(
     services: Services, context: RequestContext, request: ElectLeadersRequest
 ) -> ElectLeadersResponse:
-    asked = request.topic_partitions
-    is_large = asked is not None and len(asked) > STEPS_PER_TURN
+    requested = request.topic_partitions
+    is_large = requested is not None and len(requested) > STEPS_PER_TURN
     named = None
-    if asked is not None:
-        topics = (TopicPartitions(topic=one.topic, partitions=one.partitions) for one in asked)
+    if requested is not None:
+        topics = (TopicPartitions(topic=one.topic, partitions=one.partitions) for one in requested)
         named = await listed(topics, is_large=is_large)
     if is_large:
         await give_way()  # the rest takes a turn of its own
@@ -65,7 +65,7 @@ async def handle(
                         for partition in one.partitions
                     ],
                 )
-                for one in asked or ()
+                for one in requested or ()
             ],
         )
     return ElectLeadersResponse(

@@ -8,7 +8,7 @@ from typing import Final
 
 from ottla.groupcoord.transactions.transaction import CLIENT_V1, CLIENT_V2, ProducerPair
 from ottla.groupcoord.transactions.transaction_commands import EndTransaction
-from ottla.groupcoord.transactions.transaction_effects import CloseAsker
+from ottla.groupcoord.transactions.transaction_effects import CloseWithoutResponse
 from ottla.groupcoord.transactions.transaction_results import EndTransactionResult
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.metadata_raft.acl import AclOperation, ResourceType
@@ -33,8 +33,8 @@ def handle(services: Services, context: RequestContext, request: EndTxnRequest) 
     version = context.api_version
     context.access.check(AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id)
 
-    def build(answer: EndTransactionResult | CloseAsker | KafkaError) -> EndTxnResponse:
-        if isinstance(answer, CloseAsker):
+    def build(answer: EndTransactionResult | CloseWithoutResponse | KafkaError) -> EndTxnResponse:
+        if isinstance(answer, CloseWithoutResponse):
             raise CloseConnection(
                 "an EndTxn arrived after a later one of the same producer that came "
                 "over a newer connection: it is a late copy"

@@ -380,14 +380,17 @@ class FetchAnswer:
         available_bytes = 0
         for one in located:
             if one.found is None:
-                return True  # an error, or a diverging log
+                return True  # an error, a diverging log, or a better replica to read from
             available_bytes += one.size_bytes
         return available_bytes >= self._min_bytes
 
     def wait(
         self, items: Sequence[FetchItem], located: Iterable[Located], *, was_in_turns: bool
     ) -> Delayed[Result[FetchResponse]]:
-        """Wait for enough bytes; partitions located in earlier turns of the loop are checked again."""
+        """Return a result that waits for enough bytes, then locates and reads them.
+
+        Partitions located in earlier turns of the loop are checked again at once.
+        """
         delayed, future = self._services.replica_manager.delay_fetch(self._min_bytes, self._max_wait_ms)
         for one in located:
             partition, wanted = one.partition, one.item.wanted
@@ -422,7 +425,9 @@ class FetchAnswer:
     def answer(self, located: Sequence[Located]) -> Result[FetchResponse]:
         """Return the response, or a coroutine that returns it if records must be read from disk."""
         charge = self._charge
-        if charge is not None and charge.fetched(self._answer_bytes(located) if self._counts_bytes else 0):
+        if charge is not None and charge.count_fetched(
+            self._answer_bytes(located) if self._counts_bytes else 0
+        ):
             return self._throttled()
         contents: list[Content | None] = []
         is_cold = False
@@ -446,7 +451,7 @@ class FetchAnswer:
         sent = []
         for one in located:
             cached = partitions.get(one.item.key)
-            if cached is None or cached.has_news(one.data, one.size_bytes):
+            if cached is None or cached.is_changed(one.data, one.size_bytes):
                 sent.append(one)
         is_flexible = version >= FIRST_FLEXIBLE_VERSION
         records_bytes = 0
@@ -533,14 +538,14 @@ def _read_indexes(reads: Sequence[ColdRead]) -> None:
         one.run()
 
 
-def slice_of(one: Located) -> FileSlice:
+def slice_of(located: Located) -> FileSlice:
     """Return the slice of the log that is sent for a located partition."""
-    assert one.found is not None, "only located records have a size"
-    return one.found.slice
+    assert located.found is not None, "only located records have a size"
+    return located.found.slice
 
 
-def _give_up(one: Located, error: OSError) -> None:
+def _give_up(located: Located, error: OSError) -> None:
     """Stop serving a log whose disk cannot return what was written to it."""
-    assert one.partition is not None
-    code = one.partition.log.flush_failed(error).code
-    one.data, one.size_bytes = failure(one.item.wanted.partition, code), 0
+    assert located.partition is not None
+    code = located.partition.log.flush_failed(error).code
+    located.data, located.size_bytes = failure(located.item.wanted.partition, code), 0

@@ -113,7 +113,7 @@ async def _find(services: Services, context: RequestContext, key_type: int, key:
         return Found(ErrorCode.INVALID_REQUEST)
     if not context.access.allows(AclOperation.DESCRIBE, resource_type, key):
         return Found(REFUSALS[resource_type])
-    return await _found(services, context, services.groups if key_type == GROUP_KEY else services.txns, key)
+    return await _locate(services, context, services.groups if key_type == GROUP_KEY else services.txns, key)
 
 
 async def _find_share_coordinator(services: Services, context: RequestContext, key: str) -> Found:
@@ -124,10 +124,12 @@ async def _find_share_coordinator(services: Services, context: RequestContext, k
     share_partition = key_of_text(key)
     if share_partition is None:
         return Found(ErrorCode.INVALID_REQUEST)
-    return await _found(services, context, services.share_states, share_partition.coordinator_key)
+    return await _locate(services, context, services.share_states, share_partition.coordinator_key)
 
 
-async def _found(services: Services, context: RequestContext, coordinators: _Coordinators, key: str) -> Found:
+async def _locate(
+    services: Services, context: RequestContext, coordinators: _Coordinators, key: str
+) -> Found:
     """Return the address of a coordinator; if it seems to be down, wait for the next one."""
     node_id, suspects = await coordinators.coordinator_of(key), services.metadata.suspects
     if suspects:

@@ -65,10 +65,10 @@ def _refusal(access: Access, request: InitProducerIdRequest) -> ErrorCode | None
             AclOperation.WRITE, ResourceType.TOPIC
         ) or access.allows_of_cluster(AclOperation.IDEMPOTENT_WRITE)
         return None if may_write else ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-    asked = (
+    operations = (
         [AclOperation.WRITE, AclOperation.TWO_PHASE_COMMIT] if request.enable2_pc else [AclOperation.WRITE]
     )
-    if all(access.allows(one, ResourceType.TRANSACTIONAL_ID, transactional_id) for one in asked):
+    if all(access.allows(one, ResourceType.TRANSACTIONAL_ID, transactional_id) for one in operations):
         return None
     return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 
@@ -77,9 +77,6 @@ async def _new_id(services: Services) -> InitProducerIdResponse:
     try:
         return InitProducerIdResponse(producer_id=await services.producer_ids.next(), producer_epoch=0)
     except KafkaError as error:
-        # Clients take this code for "try again".
-        if error.code in (ErrorCode.NOT_CONTROLLER, ErrorCode.THROTTLING_QUOTA_EXCEEDED):
-            return _refused(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
         return _refused(error.code)
 
 

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from ottla.node.coordinators.share_state_messages import initializations, initialized
+from ottla.node.coordinators.share_state_messages import initializations, initialize_response
 from ottla.node.kafka_api.api_description import ApiDescription
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.kafka_api.share_state_requests import ASKS, ECHOES, LIMITS, is_empty
@@ -19,6 +19,6 @@ API: Final = ApiDescription(versions=(0, 0), asks=ASKS, limits=LIMITS, echoes=EC
 def handle(
     services: Services, context: RequestContext, request: InitializeShareGroupStateRequest
 ) -> Result[InitializeShareGroupStateResponse]:
-    if is_empty(request, empty_topics=True):
+    if is_empty(request, allows_empty_topics=True):
         return InitializeShareGroupStateResponse()
-    return services.share_states.ask_each(initializations(request), initialized)
+    return services.share_states.ask_each(initializations(request), initialize_response)

@@ -57,7 +57,7 @@ def handle(
             reason=request.reason,
             member_id_required=version >= 4,
             can_skip_assignment=version >= 9,
-            may_describe=context.access.sees_topic(),
+            may_describe=context.access.topic_filter(),
         )
 
     def build(answer: JoinGroupResult | KafkaError) -> JoinGroupResponse:

@@ -11,13 +11,14 @@ from ottla.node.services import Services
 WRONG_LEADER = frozenset({ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH})
 
 
-def controller_to_name(services: Services, reachable: Sequence[int]) -> int:
+def advertised_controller(services: Services, reachable: Sequence[int]) -> int:
     """Return the broker to which clients should send requests for the controller.
 
     It is the controller if it can be reached, and otherwise this broker, since each broker forwards such
     requests: a client that is directed to a dead controller would wait for it. It is this broker too while
     this node is cut off from the quorum, because clients that know no controller do not even send requests
-    that any node can answer. Ottla's own tools read the actual controller from a field of its own.
+    that any node can answer. If the client cannot reach this broker either, it is any that it can reach, or
+    -1. Ottla's own tools read the actual controller from a field of its own.
     """
     own_id, controller_id = services.config.node_id, services.metadata.controller_id
     is_there = controller_id == own_id or (

@@ -49,12 +49,12 @@ _SPECIAL_SINCE = {-1: 0, -2: 0, -3: 7, -4: 8, -5: 9, -6: 11}
 
 
 class _Search(NamedTuple):
-    """A lookup by time that a thread makes, and the place of its answer."""
+    """A lookup by time that a thread makes, and the list and index of its answer."""
 
     partition: Partition
     timestamp: int
     answers: list[ListOffsetsPartitionResponse]
-    place: int
+    answer_index: int
     partition_index: int
 
 
@@ -127,16 +127,16 @@ def _answer_all(
         for wanted in topic.partitions:
             yield
             index, timestamp = wanted.partition_index, wanted.timestamp
-            place = topic.name, index
-            if place in refused:
+            key = topic.name, index
+            if key in refused:
                 continue
             code = ErrorCode.NONE
             found = None
             try:
                 if not is_allowed:
                     raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-                if place in repeated:
-                    refused.add(place)
+                if key in repeated:
+                    refused.add(key)
                     raise KafkaError(ErrorCode.INVALID_REQUEST)
                 partition = _partition_of(services, version, topic.name, wanted)
                 if timestamp >= 0 or timestamp == MAX_TIMESTAMP:
@@ -186,7 +186,7 @@ async def _search_all(
             code = _code_of(error, context.api_version)
             if error.code is ErrorCode.CORRUPT_MESSAGE:
                 services.maintenance.scrub.soon(one.partition.topic_partition)
-        one.answers[one.place] = _answer(one.partition_index, code, found)
+        one.answers[one.answer_index] = _answer(one.partition_index, code, found)
     return response
 
 

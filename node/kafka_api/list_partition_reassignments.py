@@ -40,7 +40,7 @@ def _answer(
     """Return the ongoing reassignments; a small request may ask for all partitions of the cluster."""
     listed = []
     # A topic that is named twice is listed twice. Unknown partitions are not being reassigned.
-    for name, indexes in (yield from _asked(image, request)):
+    for name, indexes in (yield from _requested(image, request)):
         moving: list[OngoingPartitionReassignment] = []
         for start in range(0, len(indexes), AT_ONCE):
             some = [(name, indexes[start : start + AT_ONCE])]
@@ -51,17 +51,17 @@ def _answer(
     return ListPartitionReassignmentsResponse(error_message=None, topics=listed)
 
 
-def _asked(
+def _requested(
     image: MetadataImage, request: ListPartitionReassignmentsRequest
 ) -> Steps[list[tuple[str, Sequence[int]]]]:
     if request.topics is not None:
         return [(topic.name, topic.partition_indexes) for topic in request.topics]
     by_name = image.topics.by_name
-    asked: list[tuple[str, Sequence[int]]] = []
+    requested: list[tuple[str, Sequence[int]]] = []
     for name in (yield from ordered(by_name)):
-        asked.append((name, range(len(by_name[name].partitions))))
+        requested.append((name, range(len(by_name[name].partitions))))
         yield
-    return asked
+    return requested
 
 
 def _described(moving: OngoingReassignment) -> OngoingPartitionReassignment:

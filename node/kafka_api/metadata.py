@@ -17,15 +17,15 @@ from ottla.logstore.words.schema import replace
 from ottla.logstore.words.schema_compiler import encoder
 from ottla.logstore.words.topic_partition import ZERO_UUID, check_topic_name, uuid_to_text
 from ottla.metadata_raft.acl import AclOperation, ResourceType
-from ottla.metadata_raft.acl_set import Asker
+from ottla.metadata_raft.acl_set import ClientIdentity
 from ottla.metadata_raft.commands import MutationPayer
 from ottla.metadata_raft.image import INTERNAL_TOPICS, MetadataImage, PartitionImage, TopicImage
 from ottla.metadata_raft.records import NO_LEADER
 from ottla.node.authorization.access import Access
 from ottla.node.kafka_api import authorized_operations
 from ottla.node.kafka_api.api_description import ApiDescription, Asks, Echo
-from ottla.node.kafka_api.authorized_operations import NOT_ASKED
-from ottla.node.kafka_api.leader_hints import controller_to_name
+from ottla.node.kafka_api.authorized_operations import NOT_REQUESTED
+from ottla.node.kafka_api.leader_hints import advertised_controller
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.metadata.suspected_brokers import MOST_LOOKED_FOR
 from ottla.node.metadata.topic_creation import auto_created
@@ -103,7 +103,7 @@ async def handle(
     names = [topic.name for topic in requested or () if topic.name is not None]
     suspects = services.metadata.suspects
     if len(services.metadata.image.brokers) > 1:
-        await suspects.hear(partial(_leaders, services, is_all, names, topic_ids))
+        await suspects.probe_leaders(partial(_leaders, services, is_all, names, topic_ids))
     if suspects:
         await suspects.wait_while(partial(_is_led_by, services, is_all, names, topic_ids))
     # A response without the leaders that are gone must not be cached.
@@ -125,7 +125,7 @@ async def handle(
         missing = [
             name for name in dict.fromkeys(names) if name not in image.topics.by_name and name not in hidden
         ]
-        errors = await _missing(services, context, request, missing)
+        errors = await _create_missing(services, context, request, missing)
         errors |= dict.fromkeys(hidden, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         is_complete = not missing
         topics = await take_turns(_topics_by_name(view, list(dict.fromkeys(names)), errors))
@@ -154,7 +154,7 @@ def _is_led_by(
         return True  # checking takes longer than waiting
     return any(
         partition.leader in brokers
-        for topic in _asked(services, is_all, names, topic_ids)
+        for topic in _requested(services, is_all, names, topic_ids)
         for partition in topic.partitions
     )
 
@@ -165,7 +165,9 @@ def _leaders(
     """Return the leaders of the requested partitions, at most `MOST_LOOKED_FOR` of them."""
     leaders: set[int] = set()
     partitions = (
-        partition for topic in _asked(services, is_all, names, topic_ids) for partition in topic.partitions
+        partition
+        for topic in _requested(services, is_all, names, topic_ids)
+        for partition in topic.partitions
     )
     for partition in islice(partitions, MAX_PARTITIONS_AT_ONCE):
         leaders.add(partition.leader)
@@ -174,7 +176,7 @@ def _leaders(
     return leaders - {NO_LEADER}
 
 
-def _asked(
+def _requested(
     services: Services, is_all: bool, names: Sequence[str], topic_ids: Iterable[bytes]
 ) -> Iterator[TopicImage]:
     """Yield the requested topics that exist."""
@@ -182,8 +184,8 @@ def _asked(
     if is_all:
         yield from topics.by_name.values()
     else:
-        asked = (*map(topics.by_name.get, names), *map(topics.by_id.get, topic_ids))
-        yield from (topic for topic in asked if topic is not None)
+        found = (*map(topics.by_name.get, names), *map(topics.by_id.get, topic_ids))
+        yield from (topic for topic in found if topic is not None)
 
 
 def _problem_of(request: MetadataRequest, version: int) -> str | None:
@@ -234,13 +236,13 @@ def _cache_key(
     )
 
 
-async def _missing(
+async def _create_missing(
     services: Services, context: RequestContext, request: MetadataRequest, names: Sequence[str]
 ) -> dict[str, ErrorCode]:
     """Return the error of each topic that does not exist, after creating those that may be created."""
     access = context.access
     errors: dict[str, ErrorCode] = {}
-    await take_turns(_judge_names(names, errors))
+    await take_turns(_check_names(names, errors))
     wanted = [name for name, error in errors.items() if error is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
     if wanted and request.allow_auto_topic_creation and services.config.auto_create_topics_enable:
         may_create_all = access.allows_of_cluster(AclOperation.CREATE, log_if_denied=False)
@@ -266,7 +268,7 @@ def _hidden(access: Access, names: Sequence[str]) -> Steps[dict[str, None]]:
     return hidden
 
 
-def _judge_names(names: Sequence[str], errors: dict[str, ErrorCode]) -> Steps[None]:
+def _check_names(names: Sequence[str], errors: dict[str, ErrorCode]) -> Steps[None]:
     for name in names:
         try:
             check_topic_name(name)
@@ -277,7 +279,7 @@ def _judge_names(names: Sequence[str], errors: dict[str, ErrorCode]) -> Steps[No
 
 
 async def _create(
-    services: Services, client: Asker | None, payer: MutationPayer, names: Sequence[str]
+    services: Services, client: ClientIdentity | None, payer: MutationPayer, names: Sequence[str]
 ) -> None:
     """Ask the controller to create these topics.
 
@@ -286,7 +288,7 @@ async def _create(
     for first in range(0, len(names), CREATED_AT_ONCE):
         some = names[first : first + CREATED_AT_ONCE]
         command = auto_created(some, services.metadata.image, services.config, services.unique, payer)
-        # The quorum has no leader at the moment: the client retries.
+        # If the quorum has no leader at the moment, or a quota is exceeded, the client retries.
         with suppress(KafkaError):
             await services.metadata.submit(command, client=client)
 
@@ -299,9 +301,9 @@ def _response(
     topics: Sequence[MetadataResponseTopic],
 ) -> MetadataResponse:
     brokers = []
-    fallen = services.metadata.suspects.fallen() if services.metadata.suspects else ()
+    failed = services.metadata.suspects.failed() if services.metadata.suspects else ()
     for one in image.brokers.values():
-        if one.broker_id in fallen:
+        if one.broker_id in failed:
             endpoint = one.listeners.get(context.connection.listener_name)
         else:
             endpoint = None if one.fenced else services.endpoint_of(one.broker_id, context.connection)
@@ -314,18 +316,20 @@ def _response(
     return MetadataResponse(
         brokers=brokers,
         cluster_id=uuid_to_text(image.cluster_id),
-        controller_id=controller_to_name(services, [one.node_id for one in brokers]),
+        controller_id=advertised_controller(services, [one.node_id for one in brokers]),
         topics=topics,
         cluster_authorized_operations=(
-            _of_cluster(context.access) if request.include_cluster_authorized_operations else NOT_ASKED
+            _cluster_operations(context.access)
+            if request.include_cluster_authorized_operations
+            else NOT_REQUESTED
         ),
     )
 
 
-def _of_cluster(access: Access) -> int:
+def _cluster_operations(access: Access) -> int:
     """Return the operations that the client may do on the cluster; 0 if it may not describe it."""
-    is_told = access.allows_of_cluster(AclOperation.DESCRIBE, log_if_denied=False)
-    return authorized_operations.of_cluster(access) if is_told else 0
+    may_describe = access.allows_of_cluster(AclOperation.DESCRIBE, log_if_denied=False)
+    return authorized_operations.of_cluster(access) if may_describe else 0
 
 
 def _with_operations(

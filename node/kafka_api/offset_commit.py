@@ -116,26 +116,26 @@ def _commit(
         return BuiltInThread(lambda: build(answer)) if context.is_large else build(answer)
 
     if not offsets:
-        # None of the partitions exists: the group is not looked up.
+        # The client may commit no offset of an existing partition: the group is not looked up.
         return finish(OffsetCommitResult(errors=()))
 
-    make = _commands(context, request, offsets, request.retention_time_ms)
+    make = _command_maker(context, request, offsets, request.retention_time_ms)
     return services.groups.ask(request.group_id, make, finish)
 
 
 def _commit_packed(
     services: Services, context: RequestContext, request: PackedCommit, offsets: Sequence[PackedOffsets]
 ) -> Result[OffsetCommitResponse]:
-    """Commit offsets without metadata of partitions that all exist, so all get the same answer."""
+    """Commit offsets without metadata of partitions that all exist: all get the same error code."""
 
     def build(answer: OffsetCommitResult | KafkaError) -> EncodedBody:
         error = answer.code if isinstance(answer, KafkaError) else ErrorCode.NONE
         return EncodedBody([encode_answer(context.api_version, request, error)], error)
 
-    return services.groups.ask(request.group_id, _commands(context, request, offsets), build)
+    return services.groups.ask(request.group_id, _command_maker(context, request, offsets), build)
 
 
-def _commands(
+def _command_maker(
     context: RequestContext,
     request: OffsetCommitRequest | PackedCommit,
     offsets: Sequence[OffsetToCommit | PackedOffsets],
@@ -174,7 +174,7 @@ def _packed_offsets(
             return None
         if not access.allows(AclOperation.READ, ResourceType.TOPIC, known.name):
             return None
-        offsets.append(topic.of(known.name, known.topic_id))
+        offsets.append(topic.offsets_to_commit(known.name, known.topic_id))
     return offsets
 
 

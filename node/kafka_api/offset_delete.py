@@ -66,8 +66,8 @@ def _delete(
     }
 
     def make(token: int) -> OffsetDelete:
-        asked = [(name, partitions) for name, partitions in existing.items() if partitions]
-        return OffsetDelete(token=token, group_id=request.group_id, topics=asked)
+        named = [(name, partitions) for name, partitions in existing.items() if partitions]
+        return OffsetDelete(token=token, group_id=request.group_id, topics=named)
 
     def absent(name: str) -> ErrorCode:
         is_denied = name in denied

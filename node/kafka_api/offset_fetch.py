@@ -86,8 +86,8 @@ def handle(
     if context.is_large:
         return _fetch_large(services, context, request, allowed)
     may_describe = list(allowed)
-    asked = list(_asked(services, context, request, may_describe))
-    return _fetch(services, context, request, may_describe, asked)
+    commands = list(_commands(services, context, request, may_describe))
+    return _fetch(services, context, request, may_describe, commands)
 
 
 async def _fetch_large(
@@ -97,11 +97,11 @@ async def _fetch_large(
     allowed: Iterable[bool],
 ) -> Result[OffsetFetchResponse]:
     may_describe = await listed(allowed, is_large=True)
-    asked = await listed(_asked(services, context, request, may_describe), is_large=True)
-    return _fetch(services, context, request, may_describe, asked)
+    commands = await listed(_commands(services, context, request, may_describe), is_large=True)
+    return _fetch(services, context, request, may_describe, commands)
 
 
-def _asked(
+def _commands(
     services: Services, context: RequestContext, request: OffsetFetchRequest, may_describe: Sequence[bool]
 ) -> Iterator[tuple[str, Make]]:
     image, stable = services.metadata.image, request.require_stable
@@ -116,7 +116,7 @@ def _fetch(
     context: RequestContext,
     request: OffsetFetchRequest,
     may_describe: Sequence[bool],
-    asked: Sequence[tuple[str, Make]],
+    commands: Sequence[tuple[str, Make]],
 ) -> Result[OffsetFetchResponse]:
     """Fetch from the groups that the client may describe, and answer for all in the order of the request."""
     image, access = services.metadata.image, context.access
@@ -131,7 +131,7 @@ def _fetch(
         return OffsetFetchResponse(groups=groups)
 
     async def with_lag(answers: Sequence[Answer]) -> OffsetFetchResponse | EncodedBody:
-        lags = await services.group_lag.measure(_places_of(answers))
+        lags = await services.group_lag.measure(_group_offsets(answers))
         response = await take_turns(steps(answers, lags))
         if len(lags) <= MAX_ENCODED_AT_ONCE:
             return response
@@ -141,19 +141,21 @@ def _fetch(
     def build(answers: Sequence[Answer]) -> Result[OffsetFetchResponse]:
         return in_turns(steps(answers), is_large=context.is_large)
 
-    return services.groups.ask_each(asked, with_lag if request.include_lag else build)
+    return services.groups.ask_each(commands, with_lag if request.include_lag else build)
 
 
-def _places_of(answers: Sequence[Answer]) -> Iterator[GroupOffset]:
+def _group_offsets(answers: Sequence[Answer]) -> Iterator[GroupOffset]:
     for answer in answers:
         if not isinstance(answer, KafkaError):
             for name, partitions in answer.topics:
                 for one in partitions:
-                    yield _place(name, one)
+                    yield _group_offset(name, one)
 
 
-def _place(topic: str, one: FetchedOffset) -> GroupOffset:
-    return GroupOffset(TopicPartition(topic, one.partition), None if one.offset == NO_OFFSET else one.offset)
+def _group_offset(topic: str, fetched: FetchedOffset) -> GroupOffset:
+    return GroupOffset(
+        TopicPartition(topic, fetched.partition), None if fetched.offset == NO_OFFSET else fetched.offset
+    )
 
 
 def _handle_one_group(
@@ -171,7 +173,7 @@ def _handle_one_group(
     def build(answer: OffsetFetchResult | KafkaError) -> OffsetFetchResponse:
         error = ErrorCode.NONE
         if isinstance(answer, KafkaError):
-            error = _told(answer)
+            error = _code_for_client(answer)
             failed = topics if topics is not None and context.api_version < FIRST_GROUP_ERROR_VERSION else ()
             answer = OffsetFetchResult(
                 topics=[
@@ -209,7 +211,7 @@ def _handle_one_group(
     return services.groups.ask(request.group_id, make, build)
 
 
-def _told(error: KafkaError) -> ErrorCode:
+def _code_for_client(error: KafkaError) -> ErrorCode:
     """Return the code for the client.
 
     Consumers before 3.9 do not expect COORDINATOR_NOT_AVAILABLE here; NOT_COORDINATOR makes them look it up
@@ -274,7 +276,7 @@ def _build_group(
     lags: Lags | None,
 ) -> Steps[OffsetFetchResponseGroup]:
     if isinstance(answer, KafkaError):
-        return OffsetFetchResponseGroup(group_id=group.group_id, error_code=_told(answer))
+        return OffsetFetchResponseGroup(group_id=group.group_id, error_code=_code_for_client(answer))
     topics: list[OffsetFetchResponseTopics] = []
     for name, partitions in answer.topics:
         topic = image.topics.by_name.get(name)
@@ -284,16 +286,16 @@ def _build_group(
             continue
         topic_id = topic.topic_id if topic is not None else bytes(16)
         topics.append((yield from _build_topic(name, topic_id, partitions, lags)))
-    for asked in group.topics or ():
-        known = image.topics.by_id.get(asked.topic_id) if by_id else None
+    for requested in group.topics or ():
+        known = image.topics.by_id.get(requested.topic_id) if by_id else None
         if by_id and known is None:
             error = ErrorCode.UNKNOWN_TOPIC_ID
-        elif not _may_describe(access, asked.name if known is None else known.name):
+        elif not _may_describe(access, requested.name if known is None else known.name):
             error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
         else:
             continue
-        nothing = [_no_offset(each, error) for each in asked.partition_indexes]
-        topics.append((yield from _build_topic(asked.name, asked.topic_id, nothing, None)))
+        nothing = [_no_offset(each, error) for each in requested.partition_indexes]
+        topics.append((yield from _build_topic(requested.name, requested.topic_id, nothing, None)))
     return OffsetFetchResponseGroup(group_id=group.group_id, topics=topics, has_lag=lags is not None)
 
 
@@ -303,7 +305,7 @@ def _build_topic(
     built = []
     for each in partitions:
         yield
-        built.append(_build_partition(each, lags.get(_place(name, each)) if lags else None))
+        built.append(_build_partition(each, lags.get(_group_offset(name, each)) if lags else None))
     return OffsetFetchResponseTopics(name=name, topic_id=topic_id, partitions=built)
 
 
@@ -315,7 +317,7 @@ def _build_partition(each: FetchedOffset, lag: PartitionLag | None) -> OffsetFet
         metadata=each.metadata,
         error_code=each.error,
         log_end_offset=-1 if lag is None else lag.log_end_offset,
-        lag_ms=-1 if lag is None or lag.behind_ms is None else lag.behind_ms,
+        lag_ms=-1 if lag is None or lag.lag_ms is None else lag.lag_ms,
     )
 
 

@@ -48,13 +48,13 @@ class PackedTopic(NamedTuple):
     indexes: tuple[bytes, ...]  # the encoded partitions
     positions: tuple[bytes, ...]
 
-    def of(self, name: str, topic_id: bytes) -> PackedOffsets:
+    def offsets_to_commit(self, name: str, topic_id: bytes) -> PackedOffsets:
         """Return the offsets to commit, under the topic's name and id in the cluster."""
         return PackedOffsets(name, topic_id, self.partitions, self.positions)
 
 
 class PackedCommit(NamedTuple):
-    """An OffsetCommit request."""
+    """An OffsetCommit request without metadata, whose partitions are columns."""
 
     group_id: str
     generation_id_or_member_epoch: int
@@ -80,7 +80,7 @@ class PackedCommit(NamedTuple):
                             committed_leader_epoch=each.leader_epoch,
                             committed_metadata="",
                         )
-                        for each in topic.of(topic.name, topic.topic_id).opened()
+                        for each in topic.offsets_to_commit(topic.name, topic.topic_id).opened()
                     ],
                 )
                 for topic in self.topics

@@ -1,7 +1,7 @@
 """Turns a connection into that of a node of the cluster, or of a caller for whom a node acts.
 
-Handlers do not see connections, so dispatch answers these requests itself. If no node can prove its identity,
-these APIs do not exist.
+Handlers do not see connections, so dispatch answers these requests itself. If this node has no secret to
+check a proof with, the API of that proof does not exist.
 """
 
 import logging
@@ -55,12 +55,16 @@ class PeerProofs:
         """Return the answer to one step of a proof; `api_key` is one of `PROOFS`."""
         if api_key == PeerApi.PEER_HANDSHAKE:
             assert isinstance(request, PeerHandshakeRequest)
-            return self._shake_hands(connection, request)
+            return self._answer_handshake(connection, request)
         assert isinstance(request, ActForRequest)
         return self._act_for(connection, request)
 
     def check(self, connection: Connection, api_key: int) -> None:
-        """Close the connection if it may not use this API; without a proof the API does not exist for it."""
+        """Raise CloseConnection if a connection may not use this API.
+
+        All of these APIs need the listener for connections between brokers, and all but the proofs themselves
+        a proven node at the other end.
+        """
         info = connection.info
         gate = self._acting if api_key == PeerApi.ACT_FOR else self._gate
         is_open = api_key in PROOFS or info.peer_id != NO_PEER
@@ -68,7 +72,9 @@ class PeerProofs:
         if not (is_open and is_there and gate is not None) or info.caller_host:
             raise CloseConnection(f"API key {api_key} is not supported")
 
-    def _shake_hands(self, connection: Connection, request: PeerHandshakeRequest) -> PeerHandshakeResponse:
+    def _answer_handshake(
+        self, connection: Connection, request: PeerHandshakeRequest
+    ) -> PeerHandshakeResponse:
         """Answer one step of a peer's handshake; a second proof for one challenge closes the connection."""
         gate = self._gate
         assert gate is not None
@@ -88,8 +94,8 @@ class PeerProofs:
             peer = check_proof(request, challenge, secret=gate.secret)
         except KafkaError as error:
             host = connection.info.client_host
-            said = "The handshake of a peer at %s was rejected: %s"
-            self._lines.tell(logging.WARNING, host, said, host, error.detail)
+            message = "The handshake of a peer at %s was rejected: %s"
+            self._lines.log(logging.WARNING, host, message, host, error.detail)
             self._audit.failed_login("", host, connection.info.listener_name, PEER_MECHANISM, error.detail)
             return PeerHandshakeResponse(error_code=error.code, error_message=error.detail)
         connection.recognize(peer.node_id)
@@ -128,8 +134,8 @@ class PeerProofs:
             connection.act_for(act_for.check_caller(request, challenge, acting))
         except KafkaError as error:
             host = connection.info.client_host
-            said = "A client at %s that claims to be a node was rejected: %s"
-            self._lines.tell(logging.WARNING, host, said, host, error.detail)
+            message = "A client at %s that claims to be a node was rejected: %s"
+            self._lines.log(logging.WARNING, host, message, host, error.detail)
             self._audit.failed_login("", host, connection.info.listener_name, PEER_MECHANISM, error.detail)
             return ActForResponse(error_code=error.code, error_message=error.detail)
         return ActForResponse()

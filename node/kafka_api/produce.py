@@ -90,7 +90,7 @@ def _is_led_by(
 
 def _handle(services: Services, context: RequestContext, request: ProduceRequest) -> Result[ProduceResponse]:
     append = ProduceAppend(services, context, request)
-    return in_turns(_opened(services, context, request, append), is_large=context.is_large)
+    return in_turns(_serve(services, context, request, append), is_large=context.is_large)
 
 
 def _is_transactional(request: ProduceRequest) -> bool:
@@ -98,18 +98,18 @@ def _is_transactional(request: ProduceRequest) -> bool:
     return any(is_transactional(data.records) for data in parts)
 
 
-def _opened(
+def _serve(
     services: Services, context: RequestContext, request: ProduceRequest, append: ProduceAppend
 ) -> Steps[Result[ProduceResponse]]:
     to_open = yield from append.steps_to_open(request)
     if not to_open:
-        return (yield from _verified(services, context, request, append))
+        return (yield from _verify_and_append(services, context, request, append))
     # With acks=0 the client may disconnect as soon as it has sent its request.
     if context.is_large or request.acks == 0:
         return _open_and_append(services, context, request, append, to_open)
     return Delayed(
         append.open_all(to_open),
-        lambda _: in_turns(_verified(services, context, request, append), is_large=False),
+        lambda _: in_turns(_verify_and_append(services, context, request, append), is_large=False),
         ends_with_client=True,
     )
 
@@ -123,14 +123,14 @@ async def _open_and_append(
 ) -> Result[ProduceResponse]:
     """Open and recompress batches off the loop, which takes 0.1 s for 1 MB; then append them."""
     await append.open_all(to_open)
-    return in_turns(_verified(services, context, request, append), is_large=context.is_large)
+    return in_turns(_verify_and_append(services, context, request, append), is_large=context.is_large)
 
 
-def _verified(
+def _verify_and_append(
     services: Services, context: RequestContext, request: ProduceRequest, append: ProduceAppend
 ) -> Steps[Result[ProduceResponse]]:
     if request.transactional_id is None:
-        return _appended(request, append, _NO_VERDICTS)
+        return _append_each(request, append, _NO_VERDICTS)
     return _in_transaction(services, context, request, append, request.transactional_id)
 
 
@@ -144,17 +144,17 @@ def _in_transaction(
     parts = yield from transactional_produce.prepare_parts(services, context, request, append)
     codes = transactional_produce.ask(services, context, transactional_id, parts)
     if codes is None:
-        return (yield from _appended(request, append, transactional_produce.verdicts(parts, {}, context)))
+        return (yield from _append_each(request, append, transactional_produce.verdicts(parts, {}, context)))
     return Delayed(
         codes,
         lambda codes: in_turns(
-            _appended(request, append, transactional_produce.verdicts(parts, codes, context)),
+            _append_each(request, append, transactional_produce.verdicts(parts, codes, context)),
             is_large=context.is_large,
         ),
     )
 
 
-def _appended(
+def _append_each(
     request: ProduceRequest, append: ProduceAppend, verdicts: Mapping[int, Verdict]
 ) -> Steps[Result[ProduceResponse]]:
     """Append each batch; `verdicts` has the coordinator's verdict by the id() of a partition's data."""
@@ -166,7 +166,7 @@ def _appended(
         partitions = []
         for data in topic.partition_data:
             verdict = verdicts.get(id(data)) if verdicts else None
-            partitions.append(append.partition(name, data.index, data.records, verdict))
+            partitions.append(append.append_batch(name, data.index, data.records, verdict))
             yield
         responses.append(
             TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=partitions)

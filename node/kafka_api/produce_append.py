@@ -125,7 +125,7 @@ class ProduceAppend:
         self._at_once_bytes = AT_ONCE_BYTES
 
     def steps_to_open(self, request: ProduceRequest) -> Steps[list[tuple[Buffer, LogConfig]]]:
-        """Return the batches of the request that would block the loop; open the other compressed ones.
+        """Return the batches of the request that would block the loop; validate the other compressed ones.
 
         If one belongs to a transaction that the request does not name, all are rejected.
         """
@@ -208,7 +208,7 @@ class ProduceAppend:
         topic_image = self._services.metadata.image.topics.by_id.get(topic.topic_id)
         return topic_image.name if topic_image is not None else None
 
-    def partition(
+    def append_batch(
         self,
         topic: str | None,
         index: int,
@@ -295,7 +295,10 @@ class ProduceAppend:
     def answer(
         self, responses: list[TopicProduceResponse]
     ) -> ProduceResponse | Delayed[ProduceResponse] | None:
-        """Return the result of the handler once all batches have been tried."""
+        """Return the result of the handler once all batches have been tried; None with acks=0.
+
+        With acks=0 it raises CloseConnection if a batch was rejected.
+        """
         self._opened.clear()
         self._held.clear()
         if self._acks == 0:

@@ -34,7 +34,7 @@ MAX_HEADS: Final = 2048
 # more than a request, and each would be forgotten before it recurs.
 LEARN_EVERY_WHEN_FULL: Final = 16
 MAX_HEAD_BYTES: Final = 512  # a client id may have 32 KB
-MAX_SHORT_ID_BYTES: Final = 127  # of a transactional id whose length takes one byte
+MAX_SHORT_ID_BYTES: Final = 127  # the length of a transactional id that is shorter takes one byte
 MAX_RUN: Final = 32  # requests of one connection that are served at once
 SIZE_BYTES: Final = 4
 _HEAD_AT: Final = 8  # in a frame, after API key, version and correlation id
@@ -93,7 +93,7 @@ class KnownHead:
             transactional_id is None or transactional_id in access.transactional_ids
         )
 
-    def in_words(self, partition_response: PartitionProduceResponse) -> list[TopicProduceResponse]:
+    def topic_responses(self, partition_response: PartitionProduceResponse) -> list[TopicProduceResponse]:
         """Return the response for the one partition in the form that the general encoder takes."""
         (topic,) = self.request.topic_data
         return [
@@ -110,7 +110,7 @@ class KnownHead:
             log_append_time_ms=offset,
             log_start_offset=offset,
         )
-        response = ProduceResponse(responses=self.in_words(partition_response))
+        response = ProduceResponse(responses=self.topic_responses(partition_response))
         (answer,) = encoder(ProduceResponse, self._version)(response, bytearray(self._prefix_bytes))
         assert isinstance(answer, bytearray)
         _put_int32(answer, 0, len(answer) - SIZE_BYTES)
@@ -119,17 +119,20 @@ class KnownHead:
     def answers(
         self, correlation_ids: list[int], places: list[tuple[int, int]], log_start_offset: int
     ) -> bytes:
-        """Return the concatenated responses for batches at `places` (base offset, next offset)."""
-        asked = zip(correlation_ids, places, strict=False)
+        """Return the concatenated responses for batches at `places` (base offset, next offset).
+
+        There may be more correlation ids than places: the first ones are answered.
+        """
+        pairs = zip(correlation_ids, places, strict=False)
         if self._version < _FIRST_VERSION_WITH_LOG_START:
             return b"".join(
-                [self.answer_with(number, base_offset, NO_TIMESTAMP, 0) for number, (base_offset, _) in asked]
+                [self.answer_with(number, base_offset, NO_TIMESTAMP, 0) for number, (base_offset, _) in pairs]
             )
         pack, size, before, behind = self._pack, self._size, self._before_offsets, self._behind_offsets
         return b"".join(
             [
                 pack(size, number, before, base_offset, NO_TIMESTAMP, log_start_offset, behind)
-                for number, (base_offset, _) in asked
+                for number, (base_offset, _) in pairs
             ]
         )
 
@@ -154,13 +157,13 @@ class KnownHead:
 class ProduceHeads:
     """The heads of one version that were seen before."""
 
-    __slots__ = ("_goes_by_id", "_is_flexible", "_services", "_tail", "_turned_away", "_version", "known")
+    __slots__ = ("_goes_by_id", "_is_flexible", "_rejected", "_services", "_tail", "_version", "known")
 
     def __init__(self, services: Services, version: int) -> None:
         self._services = services
         self._version = version
         self.known: dict[bytes, KnownHead] = {}
-        self._turned_away = 0  # unknown heads since the table is full
+        self._rejected = 0  # unknown heads since the table is full
         self._is_flexible = version >= 9
         self._goes_by_id = version >= 13
         # Three empty tag sections end a flexible request: those of the partition, the topic and the request.
@@ -174,7 +177,7 @@ class ProduceHeads:
             if known is None:
                 head_end = self._transactional_head_end(frame)
                 known = self.known.get(bytes(frame[_HEAD_AT:head_end]))
-            if known is None or not self._is_there(known):
+            if known is None or not self._topic_exists(known):
                 return None
             start, end = self._records_in(frame, head_end)
         except (IndexError, struct.error, ValueError):
@@ -197,7 +200,7 @@ class ProduceHeads:
             head_end = self._head_end(frame)
             head = bytes(frame[_HEAD_AT:head_end])
             known = self.known.get(head)
-            if known is None or not self._is_there(known):
+            if known is None or not self._topic_exists(known):
                 return None
             batches, correlation_ids, stops = self._run_of(head, view, position, end)
         except (IndexError, struct.error, ValueError):
@@ -238,7 +241,7 @@ class ProduceHeads:
             position = stop
         return batches, correlation_ids, stops
 
-    def _is_there(self, known: KnownHead) -> bool:
+    def _topic_exists(self, known: KnownHead) -> bool:
         # The name of a deleted topic may belong to another one now, its id never.
         if not self._goes_by_id:
             return True
@@ -313,8 +316,8 @@ class ProduceHeads:
         if head in self.known:
             return  # Something after the head made this request take the general path.
         if len(self.known) >= MAX_HEADS:
-            self._turned_away += 1
-            if self._turned_away % LEARN_EVERY_WHEN_FULL:
+            self._rejected += 1
+            if self._rejected % LEARN_EVERY_WHEN_FULL:
                 return
         bare = _without_records(request)
         body = b"".join(encoder(ProduceRequest, self._version)(bare, bytearray()))
@@ -331,7 +334,7 @@ class ProduceHeads:
 
 
 def _without_records(request: ProduceRequest) -> ProduceRequest:
-    """Return the request with null in place of its one batch, whose bytes belong to the connection."""
+    """Return the request with null in place of its one batch, whose memory the connection reuses."""
     (topic,) = request.topic_data
     data = PartitionProduceData(index=topic.partition_data[0].index, records=None)
     bare = TopicProduceData(name=topic.name, topic_id=topic.topic_id, partition_data=[data])

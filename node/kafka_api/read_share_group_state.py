@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from ottla.node.coordinators.share_state_messages import reads, was_read
+from ottla.node.coordinators.share_state_messages import read_response, reads
 from ottla.node.kafka_api.api_description import ApiDescription
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.kafka_api.share_state_requests import ASKS, ECHOES, LIMITS, is_empty
@@ -21,4 +21,4 @@ def handle(
 ) -> Result[ReadShareGroupStateResponse]:
     if is_empty(request):
         return ReadShareGroupStateResponse()
-    return services.share_states.ask_each(reads(request), was_read)
+    return services.share_states.ask_each(reads(request), read_response)

@@ -5,7 +5,7 @@ Versions 0 and 1; since 1 with the number of records whose delivery is complete 
 
 from typing import Final
 
-from ottla.node.coordinators.share_state_messages import summaries, summarized
+from ottla.node.coordinators.share_state_messages import summaries, summary_response
 from ottla.node.kafka_api.api_description import ApiDescription
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.kafka_api.share_state_requests import ASKS, ECHOES, LIMITS, is_empty
@@ -24,4 +24,4 @@ def handle(
 ) -> Result[ReadShareGroupStateSummaryResponse]:
     if is_empty(request):
         return ReadShareGroupStateSummaryResponse()
-    return services.share_states.ask_each(summaries(request), summarized)
+    return services.share_states.ask_each(summaries(request), summary_response)

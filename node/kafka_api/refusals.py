@@ -47,8 +47,8 @@ def with_denials(
     return (next(left) if one else denial for one in is_allowed)
 
 
-def has_top(api: ApiKey | PeerApi, version: int) -> bool:
-    """Return True if the response has an error code of its own, so that no elements need to be repeated."""
+def has_error_at_top(api: ApiKey | PeerApi, version: int) -> bool:
+    """Return True if the error code at the top of the response suffices, so that no elements are repeated."""
     fields = schema_of(codec.response_class(api)).plain_fields(version)
     # Metadata has one since 13, but clients look at its topics.
     if api is ApiKey.METADATA or api in _NAMES_ELEMENTS_TOO:
@@ -56,7 +56,7 @@ def has_top(api: ApiKey | PeerApi, version: int) -> bool:
     return any(field.name == "error_code" for field in fields)
 
 
-def at_top(api: ApiKey | PeerApi, version: int, error: KafkaError) -> Any:
+def error_at_top(api: ApiKey | PeerApi, version: int, error: KafkaError) -> Any:
     """Return the response with the error at its top only."""
     cls = codec.response_class(api)
     fields = schema_of(cls).plain_fields(version)
@@ -64,7 +64,7 @@ def at_top(api: ApiKey | PeerApi, version: int, error: KafkaError) -> Any:
     return cls(**_error_fields(fields, error), **absent)
 
 
-def by_element(
+def error_by_element(
     api: ApiKey | PeerApi,
     version: int,
     frame: Buffer,
@@ -86,8 +86,7 @@ def by_element(
     cls = codec.response_class(api)
     fields = {field.name: field for field in schema_of(cls).plain_fields(version)}
     made = _error_fields(fields.values(), error)
-    # Old versions report the error in a log directory without a name. A missing right they report by listing
-    # none.
+    # Old versions report an error in a log directory without a name, but a missing right by an empty list.
     if api is ApiKey.DESCRIBE_LOG_DIRS and error.code is not ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
         made["results"] = [_element(fields["results"], {}, version, error)]
     for echo in describe(api).echoes:

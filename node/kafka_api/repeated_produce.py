@@ -6,7 +6,7 @@ in a table (`produce_heads`), and consecutive requests with one head in a connec
 one write and answered in one. There is no second codec. A head that is not in the table, a batch that is
 rejected, and the first batch of a transaction take the general path through `produce`. Both paths give the
 same response to the same bytes (`test_repeated_produce.py`): the conditions besides the batch that
-`ProduceAppend.partition` checks and that may change between two requests are checked here too.
+`ProduceAppend.append_batch` checks and that may change between two requests are checked here too.
 """
 
 import struct
@@ -45,7 +45,11 @@ class RepeatedProduces:
     def serve(
         self, frame: memoryview, correlation_id: int, connection: ConnectionInfo
     ) -> bytes | Pending | ProduceResponse | Delayed[ProduceResponse] | None:
-        """Return the response, as bytes if the batch is appended at once; None to take the general path."""
+        """Return the response, or None to take the general path.
+
+        It is bytes if the batch is in the log and as safe as its acks demand, `Pending` or `Delayed` if the
+        batch must be replicated or flushed first, and a `ProduceResponse` if it is rejected.
+        """
         found = self.heads.find(frame)
         services = self._services
         if found is None or services.is_cut_off:
@@ -78,13 +82,13 @@ class RepeatedProduces:
                 return None  # it may lead as soon as the metadata have arrived
             append = self._general_append(known, correlation_id, connection)
             topic, index = known.topic_partition
-            return _in_words(append, known, append.failed(topic, index, error, len(batch)))
+            return _general_answer(append, known, append.failed(topic, index, error, len(batch)))
         base_offset, last_offset, log_append_time_ms, log_start_offset, _ = result
         log = partition.log
         if log.flush_due_from is not None or (acks == -1 and log.high_watermark <= last_offset):
             append = self._general_append(known, correlation_id, connection)
             index = known.topic_partition.partition
-            return _in_words(append, known, append.done(partition, index, result))
+            return _general_answer(append, known, append.done(partition, index, result))
         return known.answer_with(correlation_id, base_offset, log_append_time_ms, log_start_offset)
 
     def serve_run(self, view: memoryview, position: int, end: int, access: Access) -> Run | None:
@@ -139,7 +143,10 @@ class RepeatedProduces:
         answers: bytes,
         began_s: float,
     ) -> Pending:
-        """Answer when the batches of these requests, up to an offset, are as safe as their acks demand."""
+        """Return the answer that waits until the batches of these requests are as safe as their acks demand.
+
+        `next_offset` is the offset after the last of them.
+        """
         needs_all = known.request.acks == -1
         required = RequiredOffset(next_offset, partition.leader_epoch, needs_all)
         timeout_ms = known.request.timeout_ms if needs_all else FLUSH_TIMEOUT_MS
@@ -187,10 +194,10 @@ def _needs_more_than_an_append(known: KnownHead, batch: memoryview, partition: P
     return may_take_long(batch, partition.log.config)
 
 
-def _in_words(
+def _general_answer(
     append: ProduceAppend, known: KnownHead, partition_response: PartitionProduceResponse
 ) -> ProduceResponse | Delayed[ProduceResponse]:
-    answer = append.answer(known.in_words(partition_response))
+    answer = append.answer(known.topic_responses(partition_response))
     assert answer is not None, "requests with acks=0 are not remembered"
     return answer
 

@@ -16,7 +16,7 @@ from ottla.node.kafka_api.fetch_answer import FetchAnswer, Located, bounds, fail
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.net.answers import Delayed, Result
 from ottla.node.replica.fetch_session import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION, FetchItem
-from ottla.node.replica.follower_session import FedPartition, FollowerSession
+from ottla.node.replica.follower_session import FollowerSession, SessionPartition
 from ottla.node.replica.partition import Partition
 from ottla.node.services import Services
 from ottla.node.wire.messages.fetch import (
@@ -73,7 +73,8 @@ def handle(
 def _refuse(context: RequestContext, request: FetchRequest) -> FetchResponse:
     """Reject the fetch of a client that has not proven to be a node: it may read committed records only.
 
-    Without the CLUSTER_ACTION right each partition gets that error, as in Kafka; with it, the whole request.
+    Without the CLUSTER_ACTION right each partition gets TOPIC_AUTHORIZATION_FAILED, as in Kafka. With it the
+    response has CLUSTER_AUTHORIZATION_FAILED, before version 7 in each partition.
     """
     code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     if not context.access.allows_of_cluster(AclOperation.CLUSTER_ACTION):
@@ -94,8 +95,8 @@ def _refuse(context: RequestContext, request: FetchRequest) -> FetchResponse:
 
 def _wake(services: Services, session_id: int, replica_id: int) -> FetchResponse:
     session = services.replica_manager.follower_sessions.find(session_id, replica_id)
-    if session is not None and session.on_news is not None:
-        session.on_news(True)
+    if session is not None and session.on_change is not None:
+        session.on_change(True)
     return FetchResponse()
 
 
@@ -117,37 +118,37 @@ class ReplicaFetch:
         self._session = session
         self._max_bytes, self._min_bytes = bounds(services, request)
 
-    def begin(self, changed: Sequence[FedPartition]) -> Steps[Result[FetchResponse]]:
+    def begin(self, changed: Sequence[SessionPartition]) -> Steps[Result[FetchResponse]]:
         """Record the follower's offsets, and answer the fetch or let it wait."""
         session = self._session
-        for fed in changed:
-            self._acknowledge(fed)
+        for followed in changed:
+            self._acknowledge(followed)
             yield
         session.last_fetch_ms = self._services.replica_manager.context.now_ms()
         if self._min_bytes > 0 and self._request.max_wait_ms > 0 and all(map(_has_whole_log, session.dirty)):
             return self._wait(has_offsets=self._watch_all())
-        located, is_news = self._gather()
-        if is_news or self._request.max_wait_ms <= 0:
+        located, has_changes = self._gather()
+        if has_changes or self._request.max_wait_ms <= 0:
             return self._answer(located)
         return self._wait(has_offsets=bool(located))
 
     def _watch_all(self) -> bool:
         """Watch each log, all of which the follower has in full; return True if an offset has changed."""
         dirty, has_offsets = self._session.dirty, False
-        for fed in tuple(dirty):
-            fed.watch()
-            if fed.partition is not None and self._has_offset_news(fed, fed.partition):
+        for followed in tuple(dirty):
+            followed.watch()
+            if followed.partition is not None and self._has_offset_changes(followed, followed.partition):
                 has_offsets = True
             else:
-                del dirty[fed]
+                del dirty[followed]
         return has_offsets
 
-    def _acknowledge(self, fed: FedPartition) -> None:
+    def _acknowledge(self, followed: SessionPartition) -> None:
         """Record that the follower has everything below its fetch offset."""
-        session, wanted = self._session, fed.item.wanted
+        session, wanted = self._session, followed.item.wanted
         try:
-            partition = self._partition(fed)
-            if self._diverging(partition, fed) is None:
+            partition = self._partition(followed)
+            if self._diverging(partition, followed) is None:
                 partition.check_offset(wanted.fetch_offset)
                 partition.follower_fetched(
                     session.replica_id,
@@ -158,22 +159,22 @@ class ReplicaFetch:
                 )
                 if wanted.damage & LEADER_SENT_DAMAGE:
                     self._services.maintenance.scrub.soon(partition.topic_partition, wanted.fetch_offset)
-                fed.known_to = partition.isr
+                followed.known_to = partition.isr
         except KafkaError:
             pass  # `_locate` answers with the error.
 
-    def _partition(self, fed: FedPartition) -> Partition:
+    def _partition(self, followed: SessionPartition) -> Partition:
         """Return the partition, which this node must lead in the epoch that the follower knows."""
-        topic, wanted = fed.item
-        partition = fed.partition
+        topic, wanted = followed.item
+        partition = followed.partition
         if partition is None or not partition.is_leader:
-            fed.leave()
-            fed.partition = None
+            followed.leave()
+            followed.partition = None
             name = self._name_of(topic) if isinstance(topic, bytes) else topic
             partition = self._services.replica_manager.partition((name, wanted.partition))
             if isinstance(topic, bytes) and partition.topic_id != topic:
                 raise KafkaError(ErrorCode.INCONSISTENT_TOPIC_ID)
-            fed.partition = partition
+            followed.partition = partition
         partition.check_leader(wanted.current_leader_epoch)
         partition.check_follower(self._session.replica_id, self._session.broker_epoch)
         return partition
@@ -184,8 +185,8 @@ class ReplicaFetch:
             raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
         return topic.name
 
-    def _diverging(self, partition: Partition, fed: FedPartition) -> EpochEndOffset | None:
-        wanted = fed.item.wanted
+    def _diverging(self, partition: Partition, followed: SessionPartition) -> EpochEndOffset | None:
+        wanted = followed.item.wanted
         epoch, offset = wanted.last_fetched_epoch, wanted.fetch_offset
         if epoch < 0 or (epoch == partition.leader_epoch and offset <= partition.log.log_end_offset):
             return None  # the follower's last batch was written in this epoch, by this leader
@@ -201,8 +202,8 @@ class ReplicaFetch:
         remaining_bytes, minimum_one_batch = self._max_bytes, True
         total_bytes, has_failure = 0, False
         located: list[Located] = []
-        for fed in tuple(self._session.dirty):
-            one = self._locate(fed, remaining_bytes, minimum_one_batch)
+        for followed in tuple(self._session.dirty):
+            one = self._locate(followed, remaining_bytes, minimum_one_batch)
             if one is None:
                 continue
             located.append(one)
@@ -216,27 +217,29 @@ class ReplicaFetch:
                 has_failure = True
         return located, has_failure or 0 < self._min_bytes <= total_bytes or self._min_bytes <= 0
 
-    def _locate(self, fed: FedPartition, remaining_bytes: int, minimum_one_batch: bool) -> Located | None:
+    def _locate(
+        self, followed: SessionPartition, remaining_bytes: int, minimum_one_batch: bool
+    ) -> Located | None:
         """Return the data to send for a partition, or None.
 
         If there are none, the partition is watched, or waits for its quota.
         """
-        item = fed.item
+        item = followed.item
         wanted = item.wanted
         try:
-            partition = self._partition(fed)
+            partition = self._partition(followed)
             log = partition.log
             partition.counters.total_fetch_requests += 1
-            diverging = self._diverging(partition, fed)
+            diverging = self._diverging(partition, followed)
             found = None
             if diverging is None:
                 partition.check_offset(wanted.fetch_offset)
-                if partition.isr is not fed.known_to:
+                if partition.isr is not followed.known_to:
                     # This leader epoch began after the follower's request, and does not know its offset yet.
-                    self._acknowledge(fed)
+                    self._acknowledge(followed)
                 if wanted.fetch_offset == log.log_end_offset:
-                    fed.watch()
-                elif self._must_wait(partition) or self._is_cold(fed, partition):
+                    followed.watch()
+                elif self._must_wait(partition) or self._is_cold(followed, partition):
                     pass
                 else:
                     found = partition.log.read(
@@ -246,13 +249,13 @@ class ReplicaFetch:
                         minimum_one_batch=minimum_one_batch,
                     )
         except KafkaError as error:
-            if error.code is ErrorCode.CORRUPT_MESSAGE and fed.partition is not None:
-                self._services.maintenance.scrub.soon(fed.partition.topic_partition, wanted.fetch_offset)
+            if error.code is ErrorCode.CORRUPT_MESSAGE and followed.partition is not None:
+                self._services.maintenance.scrub.soon(followed.partition.topic_partition, wanted.fetch_offset)
             return Located(item, None, None, failure(wanted.partition, error.code), 0)
         size_bytes = 0 if found is None else found.readable_bytes
-        if not size_bytes and diverging is None and not self._has_offset_news(fed, partition):
-            if fed.is_watching:
-                self._session.dirty.pop(fed, None)
+        if not size_bytes and diverging is None and not self._has_offset_changes(followed, partition):
+            if followed.is_watching:
+                self._session.dirty.pop(followed, None)
             return None
         data = PartitionData(
             partition_index=wanted.partition,
@@ -266,17 +269,17 @@ class ReplicaFetch:
             data.diverging_epoch = diverging  # type: ignore[misc]  # the response is ours until it is sent
         return Located(item, partition, found, data, size_bytes)
 
-    def _is_cold(self, fed: FedPartition, partition: Partition) -> bool:
+    def _is_cold(self, followed: SessionPartition, partition: Partition) -> bool:
         """Return True if indexes must be read from disk first; a thread does it and marks the partition."""
-        cold = partition.log.cold_read(fed.item.wanted.fetch_offset, FetchIsolation.LOG_END)
+        cold = partition.log.cold_read(followed.item.wanted.fetch_offset, FetchIsolation.LOG_END)
         if cold is not None:
-            self._services.start_task(self._warm(fed, cold))
+            self._services.start_task(self._warm(followed, cold))
         return cold is not None
 
-    async def _warm(self, fed: FedPartition, cold: ColdRead) -> None:
+    async def _warm(self, followed: SessionPartition, cold: ColdRead) -> None:
         await self._services.in_thread(cold.run)
-        if self._session.partitions.get(fed.item.key) is fed:
-            self._session.mark(fed, is_urgent=True)
+        if self._session.partitions.get(followed.item.key) is followed:
+            self._session.mark(followed, is_urgent=True)
 
     def _must_wait(self, partition: Partition) -> bool:
         manager = self._services.replica_manager
@@ -284,10 +287,11 @@ class ReplicaFetch:
             partition, self._session.replica_id, now_ms=manager.context.now_ms()
         )
 
-    def _has_offset_news(self, fed: FedPartition, partition: Partition) -> bool:
+    def _has_offset_changes(self, followed: SessionPartition, partition: Partition) -> bool:
         log = partition.log
         return (
-            log.high_watermark != fed.sent_high_watermark or log.log_start_offset != fed.sent_log_start_offset
+            log.high_watermark != followed.sent_high_watermark
+            or log.log_start_offset != followed.sent_log_start_offset
         )
 
     # ---- waiting and answering -------------------------------------------------------------------
@@ -305,14 +309,14 @@ class ReplicaFetch:
     def _answer(self, located: list[Located]) -> Result[FetchResponse]:
         session, manager = self._session, self._services.replica_manager
         for one in located:
-            fed = session.partitions[one.item.key]
+            followed = session.partitions[one.item.key]
             if one.partition is None or one.data.diverging_epoch.epoch >= 0:
                 continue  # repeated until the follower asks for something else
             session.note_sent(
-                fed,
+                followed,
                 high_watermark=one.data.high_watermark,
                 log_start_offset=one.data.log_start_offset,
-                has_more=not fed.is_watching,
+                has_more=not followed.is_watching,
             )
             if one.size_bytes:
                 size_bytes = slice_of(one).size
@@ -332,13 +336,13 @@ class ReplicaFetch:
         return answer.answer(located)
 
 
-def _has_whole_log(fed: FedPartition) -> bool:
+def _has_whole_log(followed: SessionPartition) -> bool:
     """Return True if the follower has reported, in this leader epoch, that it has the whole log."""
-    partition, wanted = fed.partition, fed.item.wanted
+    partition, wanted = followed.partition, followed.item.wanted
     return (
         partition is not None
-        and fed.known_to is not None
-        and partition.isr is fed.known_to
+        and followed.known_to is not None
+        and partition.isr is followed.known_to
         and partition.log.failure is None
         and wanted.fetch_offset == partition.log.log_end_offset
         and wanted.last_fetched_epoch == partition.leader_epoch == wanted.current_leader_epoch

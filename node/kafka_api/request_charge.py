@@ -62,20 +62,20 @@ class RequestCharge:
 
     # ---- bytes and mutations -----------------------------------------------------------------------------
 
-    def produced(self, size_bytes: int) -> None:
+    def count_produced(self, size_bytes: int) -> None:
         """Count the bytes of a Produce request."""
         self._produced_ms = self._quotas.produced.record(self._principal, self._client_id, size_bytes)
 
-    def mutated(self, throttle_ms: int) -> None:
-        """Note how long the controller wants the client to wait."""
+    def note_mutation_throttle(self, throttle_ms: int) -> None:
+        """Record how long (ms) the controller wants the client to wait."""
         self._mutated_ms = max(self._mutated_ms, throttle_ms)
 
     def most_fetched_bytes(self) -> int | None:
         """Return the size above which a fetch response is throttled for certain; None without a quota."""
         return self._quotas.fetched.most_at_once(self._principal, self._client_id)
 
-    def fetched(self, size_bytes: int) -> int:
-        """Count the bytes of the response to a fetch; return its throttle time.
+    def count_fetched(self, size_bytes: int) -> int:
+        """Count the bytes of the response to a fetch; return its throttle time (ms), and throttle the client.
 
         If that is not 0, the response must be empty, and its bytes do not count.
         """
@@ -85,15 +85,15 @@ class RequestCharge:
         throttle_ms = max(fetched_ms, request_ms)
         if throttle_ms:
             fetched.add(principal, client_id, -size_bytes)
-            of = fetched if fetched_ms > request_ms else self._quotas.requests
-            of.throttled(principal, client_id, throttle_ms)
+            exceeded = fetched if fetched_ms > request_ms else self._quotas.requests
+            exceeded.record_throttle(principal, client_id, throttle_ms)
         self._decide(throttle_ms)
         return throttle_ms
 
     # ---- the decision ------------------------------------------------------------------------------------
 
     def decide(self, *, is_answered: bool = True) -> int:
-        """Return the throttle time for the response, and throttle the connection for it.
+        """Return the throttle time (ms) for the response, and throttle the connection for it.
 
         The time of a request without a response is charged to no client, as in Apache Kafka. Later calls
         return the first result.
@@ -105,9 +105,9 @@ class RequestCharge:
         request_ms, produced_ms, mutated_ms = self._request_ms(), self._produced_ms, self._mutated_ms
         throttle_ms = max(request_ms, produced_ms, mutated_ms)
         if produced_ms > request_ms:
-            quotas.produced.throttled(principal, client_id, throttle_ms)
+            quotas.produced.record_throttle(principal, client_id, throttle_ms)
         elif request_ms and request_ms >= mutated_ms:  # else the controller has counted it
-            quotas.requests.throttled(principal, client_id, throttle_ms)
+            quotas.requests.record_throttle(principal, client_id, throttle_ms)
         self._decide(throttle_ms)
         return throttle_ms
 

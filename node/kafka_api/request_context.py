@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from ottla.metadata_raft.acl_set import Asker
+from ottla.metadata_raft.acl_set import ClientIdentity
 from ottla.metadata_raft.commands import MutationPayer
 from ottla.node.authorization.access import Access
 from ottla.node.counters.request_counters import RequestCounters
@@ -40,10 +40,10 @@ class RequestContext:
             is_strict=self.api_version >= strict_since,
         )
 
-    def mutated(self, throttle_ms: int) -> int:
+    def note_mutation_throttle(self, throttle_ms: int) -> int:
         """Note how long the controller wants the client to wait, and return it."""
         if self.charge is not None:
-            self.charge.mutated(throttle_ms)
+            self.charge.note_mutation_throttle(throttle_ms)
         return throttle_ms
 
     @property
@@ -61,9 +61,9 @@ class RequestContext:
         return access
 
     @property
-    def client(self) -> Asker | None:
+    def client(self) -> ClientIdentity | None:
         """The client for which commands are given to the controller; None if the request is from a node."""
         connection = self.connection
         if connection.peer_id != NO_PEER:
             return None
-        return Asker(connection.access.principal, connection.access.host)
+        return ClientIdentity(connection.access.principal, connection.access.host)

@@ -1,4 +1,4 @@
-"""The routes: decoder, handler and encoder of each version of an API, put together at its first request."""
+"""The routes: decoder, handler and encoder of each version of an API, put together when first needed."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias

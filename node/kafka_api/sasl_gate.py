@@ -38,7 +38,7 @@ from ottla.node.kafka_api.served_apis import SERVED, is_advertised
 from ottla.node.net.answers import Answer, CloseConnection, Pending, Service
 from ottla.node.net.client_lines import ClientLines
 from ottla.node.net.connection import Connection
-from ottla.node.net.handshake_lane import HandshakeLane
+from ottla.node.net.handshake_executor import HandshakeExecutor
 from ottla.node.net.login import LOGIN_SECONDS, LoginCounts, OnFailedLogin
 from ottla.node.security.access_token import VerifiedToken
 from ottla.node.security.sasl.exchange import Exchange
@@ -87,8 +87,8 @@ class SaslLogin:
         "began_s",
         "connection",
         "exchange",
-        "has_told",
         "has_tried",
+        "is_logged",
         "is_raw",
         "mechanism",
         "on_left",
@@ -105,7 +105,7 @@ class SaslLogin:
         self.settings: ListenerSasl | None = None  # set by SaslHandshake
         self.exchange: Exchange | None = None
         self.is_raw = False  # tokens have no header
-        self.has_told = False  # the failure is in the audit log
+        self.is_logged = False  # the failure is in the audit log
         self.has_tried = False  # a token was received: if the login ends without success, it has failed
         self.before: tuple[str, str] | None = None  # mechanism and principal of the login before
         self.began_s = 0.0  # when the client began to log in again
@@ -116,15 +116,15 @@ class SaslLogin:
         """Kafka's word for this login."""
         return "authentication" if self.before is None else "re-authentication"
 
-    def end(self) -> None:
+    def cancel_timer(self) -> None:
         """Cancel the timer of this login."""
         timer, self.timer = self.timer, None
         if timer is not None:
             timer.cancel()
 
     def connection_ended(self) -> None:
-        """Drop the login; a client that disconnects during it has failed to log in."""
-        self.end()
+        """Drop the login; a client that disconnects between its first token and the end has failed."""
+        self.cancel_timer()
         self.on_left(self)
 
 
@@ -136,7 +136,7 @@ class SaslGate:
         settings: Callable[[], ListenerSasl],
         dispatcher: Dispatcher,
         *,
-        lane: HandshakeLane,
+        executor: HandshakeExecutor,
         failures: FailedLogins,
         unique: Callable[[int], bytes],
         false_credentials: FalseCredentials,
@@ -159,7 +159,7 @@ class SaslGate:
         self.counts = LoginCounts()
         self._settings = settings
         self._dispatcher = dispatcher
-        self._lane = lane
+        self._executor = executor
         self._failures = failures
         self._unique = unique
         self._false_credentials = false_credentials
@@ -178,12 +178,12 @@ class SaslGate:
 
     def begin(self, connection: Connection) -> None:
         """Serve only the login on a new connection until its client has logged in."""
-        connection.login = login = SaslLogin(connection, self._left)
+        connection.login = login = SaslLogin(connection, self._count_disconnected)
         self._begin(login)
 
     def _begin(self, login: SaslLogin) -> None:
-        login.end()
-        login.timer = self._loop_of().call_later(LOGIN_SECONDS, self._took_too_long, login)
+        login.cancel_timer()
+        login.timer = self._loop_of().call_later(LOGIN_SECONDS, self._time_out, login)
         login.connection.serve_by(self._login_service, self._settings().max_receive_bytes)
 
     # ---- after a login that expires ------------------------------------------------------------------
@@ -191,7 +191,7 @@ class SaslGate:
     def _serve_limited(self, connection: Connection, frame: memoryview) -> Answer | Pending:
         """Serve every request, and let the client log in again."""
         login = cast(SaslLogin, connection.login)
-        if not _is(frame, ApiKey.SASL_HANDSHAKE) or not self._may_begin_again(login):
+        if not _is_request(frame, ApiKey.SASL_HANDSHAKE) or not self._may_begin_again(login):
             return self._dispatcher.serve(connection, frame)
         login.before = (login.mechanism, connection.info.access.principal)
         login.began_s = self._loop_of().time()
@@ -202,7 +202,7 @@ class SaslGate:
     def _serve_expired(self, connection: Connection, frame: memoryview) -> Answer | Pending:
         """Let the client log in again; any other request closes the connection."""
         login = cast(SaslLogin, connection.login)
-        if _is(frame, ApiKey.SASL_HANDSHAKE) and self._may_begin_again(login):
+        if _is_request(frame, ApiKey.SASL_HANDSHAKE) and self._may_begin_again(login):
             return self._serve_limited(connection, frame)
         self.counts.expired += 1
         raise CloseConnection("the client's login has expired, and it did not log in again")
@@ -259,10 +259,10 @@ class SaslGate:
             )
             # Other text may be a value from the wrong place of a client's settings, even a password.
             named = mechanism if _MECHANISM.fullmatch(mechanism) else "with an invalid name"
-            return self._failed(
+            return self._fail_login(
                 login, self._dispatcher.answer(read, refused), f"Unsupported SASL mechanism {named}"
             )
-        login.is_raw, login.has_told, login.has_tried = read.version == 0, False, False
+        login.is_raw, login.is_logged, login.has_tried = read.version == 0, False, False
         if login.before is not None and login.before[0] != mechanism:
             login.state, login.mechanism = State.OTHER, mechanism
         else:
@@ -296,7 +296,7 @@ class SaslGate:
             answer = self._dispatcher.refuse(frame, KafkaError(ErrorCode.ILLEGAL_SASL_STATE, reason))
             if type(answer) is Pending:
                 raise CloseConnection(reason)
-            return self._failed(login, cast(Answer, answer), reason)
+            return self._fail_login(login, cast(Answer, answer), reason)
         read = self._dispatcher.read(frame)
         return self._take_token(login, bytes(read.request.auth_bytes), read)
 
@@ -307,7 +307,7 @@ class SaslGate:
             f"re-authentication of mechanism '{login.before[0]}'"
         )
         read = None
-        if not login.is_raw and _is(frame, ApiKey.SASL_AUTHENTICATE):
+        if not login.is_raw and _is_request(frame, ApiKey.SASL_AUTHENTICATE):
             read = self._dispatcher.read(frame)
         return self._refuse_token(login, reason, read)
 
@@ -319,22 +319,24 @@ class SaslGate:
         assert exchange is not None
         if not self._is_for_nodes_only and self._failures.is_refused(address, self._loop_of().time()):
             reason = "too many logins from its address have failed"
-            self._tell(login, reason)
+            self._audit(login, reason)
             login.state = State.FAILED
             raise CloseConnection(reason)
         login.has_tried = True
         if not exchange.is_slow:
-            return self._judge(login, _respond(exchange, token), read)
+            return self._answer_token(login, _respond(exchange, token), read)
         done: asyncio.Future[object] = self._loop_of().create_future()
 
         def settle(outcome: object) -> None:
             if not done.done():
                 done.set_result(outcome)
 
-        self._lane.submit(address, lambda: _respond(exchange, token), settle, lambda: settle(_TOO_MANY_WAIT))
-        return Pending(done, lambda outcome: self._judge(login, outcome, read))
+        self._executor.submit(
+            address, lambda: _respond(exchange, token), settle, lambda: settle(_TOO_MANY_WAIT)
+        )
+        return Pending(done, lambda outcome: self._answer_token(login, outcome, read))
 
-    def _judge(self, login: SaslLogin, outcome: object, read: Read | None) -> Answer | Pending:
+    def _answer_token(self, login: SaslLogin, outcome: object, read: Read | None) -> Answer | Pending:
         """Answer with the result of a mechanism for a token."""
         exchange = login.exchange
         if exchange is None:  # the client has disconnected meanwhile, which was counted
@@ -352,7 +354,7 @@ class SaslGate:
         lifetime_ms = 0
         if login.mechanism == OAUTHBEARER and outcome:
             # The client should confirm this error, but may disconnect instead.
-            self._tell(login, "its token is invalid")
+            self._audit(login, "its token is invalid")
         if exchange.is_complete:
             principal = f"User:{exchange.user}"
             if login.before is not None and login.before[1] != principal:
@@ -367,9 +369,9 @@ class SaslGate:
         return self._dispatcher.answer(read, response)
 
     def _complete(self, login: SaslLogin, principal: str, expires_ms: int | None) -> int:
-        """Serve a client that has logged in; return for how long, in milliseconds, 0 without a limit."""
+        """Serve a client that has logged in; return the lifetime of its login (ms), 0 without a limit."""
         connection = login.connection
-        login.end()
+        login.cancel_timer()
         login.state, login.exchange = State.COMPLETE, None
         if login.before is None:
             self.counts.successful += 1
@@ -416,13 +418,13 @@ class SaslGate:
                 error_code=ErrorCode.SASL_AUTHENTICATION_FAILED, error_message=message
             )
             answer = self._dispatcher.answer(read, response)
-        return self._failed(login, answer, reason or message)
+        return self._fail_login(login, answer, reason or message)
 
-    def _failed(self, login: SaslLogin, answer: Answer, reason: str) -> Answer | Pending:
+    def _fail_login(self, login: SaslLogin, answer: Answer, reason: str) -> Answer | Pending:
         """Delay the answer for a while, then send it and close the connection."""
         connection, loop = login.connection, self._loop_of()
-        self._tell(login, reason)
-        login.end()
+        self._audit(login, reason)
+        login.cancel_timer()
         self._count_failure(login)
         settings = self._settings()
         connection.serve_by(self._failed_service, settings.max_receive_bytes)
@@ -438,23 +440,23 @@ class SaslGate:
 
         return Pending(done, send, keeps_nothing=True)
 
-    def _took_too_long(self, login: SaslLogin) -> None:
+    def _time_out(self, login: SaslLogin) -> None:
         login.timer = None
         reason = f"its {login.kind} took longer than {LOGIN_SECONDS:.0f} s"
-        self._tell(login, reason)
+        self._audit(login, reason)
         if login.has_tried:
             self._failures.note(login.connection.info.client_host, self._loop_of().time())
         self._count_failure(login)
         login.connection.abort(reason)
 
-    def _left(self, login: SaslLogin) -> None:
+    def _count_disconnected(self, login: SaslLogin) -> None:
         """Count a client that disconnected between its first token and the end of its login.
 
         It has seen salts and challenges: a client that only wants those has tried to log in, too.
         """
         if login.state is not State.TOKENS or not login.has_tried:
             return
-        self._tell(login, _LEFT)
+        self._audit(login, _LEFT)
         self._failures.note(login.connection.info.client_host, self._loop_of().time())
         self._count_failure(login)
 
@@ -466,18 +468,18 @@ class SaslGate:
         else:
             self.counts.failed_again += 1
 
-    def _tell(self, login: SaslLogin, reason: str) -> None:
+    def _audit(self, login: SaslLogin, reason: str) -> None:
         """Write a failed login to the audit log."""
-        if self._on_failed_login is not None and not login.has_told:
-            login.has_told = True
+        if self._on_failed_login is not None and not login.is_logged:
+            login.is_logged = True
             info, exchange = login.connection.info, login.exchange
             user = exchange.user if exchange is not None else ""
             self._on_failed_login(user, info.client_host, info.listener_name, login.mechanism, reason)
 
     def _fail(self, connection: Connection, frame: memoryview, error: BaseException) -> Answer:
         info = connection.info
-        said = "The login of connection %s failed."
-        _lines.tell(logging.ERROR, info.client_host, said, info.connection_id, error=error)
+        message = "The login of connection %s failed."
+        _lines.log(logging.ERROR, info.client_host, message, info.connection_id, error=error)
         raise CloseConnection("its login failed because of an internal error of this node")
 
 
@@ -492,7 +494,7 @@ def _respond(exchange: Exchange, token: bytes) -> object:
     except SaslError as error:
         return kept(error)
     except Exception as error:
-        _lines.tell(logging.ERROR, "", "A SASL mechanism failed.", error=error)
+        _lines.log(logging.ERROR, "", "A SASL mechanism failed.", error=error)
         return SaslError("an internal error of this node")
 
 
@@ -505,7 +507,7 @@ def _serve_failed(connection: Connection, frame: memoryview) -> Answer | Pending
     raise CloseConnection("its login has failed")
 
 
-def _is(frame: memoryview, key: ApiKey) -> bool:
+def _is_request(frame: memoryview, key: ApiKey) -> bool:
     return bytes(frame[:2]) == _KEY.pack(key)
 
 

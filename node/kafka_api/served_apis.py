@@ -176,7 +176,7 @@ def served_by(config: BrokerConfig) -> Served:
 
 
 def is_advertised(served: Served, key: ApiKey | PeerApi, version: int) -> bool:
-    """Return True if this version is advertised to clients (or to peers)."""
+    """Return True if a client, or a peer for its APIs, may use this version of an API."""
     if isinstance(key, ApiKey):
         first, last = served.get(key, NO_VERSIONS)
     else:
@@ -185,7 +185,7 @@ def is_advertised(served: Served, key: ApiKey | PeerApi, version: int) -> bool:
 
 
 def is_served(api_key: int) -> bool:
-    """Return True if the API exists, for clients or for peers."""
+    """Return True if any node serves the API, to clients or to peers."""
     return api_key in SERVED or api_key in SERVED_TO_PEERS or api_key in PROOFS
 
 

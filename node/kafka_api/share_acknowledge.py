@@ -14,7 +14,12 @@ from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.kafka_api.share_acknowledgements import acknowledge, count_failures, is_member_id
 from ottla.node.net.answers import Result
 from ottla.node.services import Services
-from ottla.node.share.share_partition_manager import Answers, Refusal, answered, until_answered
+from ottla.node.share.share_partition_manager import (
+    AcknowledgeResult,
+    Answers,
+    await_results,
+    results_if_done,
+)
 from ottla.node.share.share_sessions import FINAL_EPOCH, SessionKey, TopicIdPartition
 from ottla.node.wire.messages.share_acknowledge import (
     LeaderIdAndEpoch,
@@ -52,7 +57,7 @@ def handle(
         return ShareAcknowledgeResponse(error_code=error.code)
     answers = acknowledge(services, context, key, request.topics, is_renew=request.is_renew_ack)
     is_final = request.share_session_epoch == FINAL_EPOCH
-    done = answered(answers)
+    done = results_if_done(answers)
     if done is None:
         return _respond_later(services, context, key, answers, is_final=is_final)
     return _respond(services, context, key, done, is_final=is_final)
@@ -61,29 +66,31 @@ def handle(
 async def _respond_later(
     services: Services, context: RequestContext, key: SessionKey, answers: Answers, *, is_final: bool
 ) -> ShareAcknowledgeResponse:
-    return _respond(services, context, key, await until_answered(answers), is_final=is_final)
+    return _respond(services, context, key, await await_results(answers), is_final=is_final)
 
 
 def _respond(
     services: Services,
     context: RequestContext,
     key: SessionKey,
-    answers: Mapping[TopicIdPartition, Refusal],
+    answers: Mapping[TopicIdPartition, AcknowledgeResult],
     *,
     is_final: bool,
 ) -> ShareAcknowledgeResponse:
     count_failures(services, answers)
     endpoints: dict[int, NodeEndpoint] = {}
     topics: dict[bytes, list[PartitionData]] = {}
-    for place, refusal in answers.items():
+    for topic_id_partition, refusal in answers.items():
         data = PartitionData(
-            partition_index=place.partition, error_code=refusal.error, error_message=refusal.message
+            partition_index=topic_id_partition.partition,
+            error_code=refusal.error,
+            error_message=refusal.message,
         )
         if refusal.error is not ErrorCode.NONE and context.counters is not None:
             context.counters.count_error(refusal.error)
         if refusal.error in WRONG_LEADER:
-            data = _with_leader(services, context, place, data, endpoints)
-        topics.setdefault(place.topic_id, []).append(data)
+            data = _with_leader(services, context, topic_id_partition, data, endpoints)
+        topics.setdefault(topic_id_partition.topic_id, []).append(data)
     if is_final:
         services.shares.end_session(key)
     return ShareAcknowledgeResponse(
@@ -99,15 +106,15 @@ def _respond(
 def _with_leader(
     services: Services,
     context: RequestContext,
-    place: TopicIdPartition,
+    topic_id_partition: TopicIdPartition,
     data: PartitionData,
     endpoints: dict[int, NodeEndpoint],
 ) -> PartitionData:
     """Return the answer for a partition with its current leader, if that can be reached."""
-    topic = services.metadata.image.topics.by_id.get(place.topic_id)
+    topic = services.metadata.image.topics.by_id.get(topic_id_partition.topic_id)
     hint = None
     if topic is not None:
-        hint = leader_hint(services, context.connection, topic.name, place.partition)
+        hint = leader_hint(services, context.connection, topic.name, topic_id_partition.partition)
     if hint is None:
         return data
     endpoints[hint.leader_id] = NodeEndpoint(

@@ -7,7 +7,7 @@ from ottla.logstore.words.errors import ErrorCode
 from ottla.metadata_raft.acl import AclOperation, ResourceType
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.services import Services
-from ottla.node.share.share_partition_manager import Answers, Refusal
+from ottla.node.share.share_partition_manager import AcknowledgeResult, Answers
 from ottla.node.share.share_sessions import SessionKey, TopicIdPartition
 from ottla.node.share.share_words import AcknowledgementBatch
 from ottla.node.wire.acknowledge_type import AcknowledgeType
@@ -59,23 +59,23 @@ def acknowledge(
         known = image.topics.by_id.get(topic.topic_id)
         is_allowed = known is not None and access.allows(AclOperation.READ, ResourceType.TOPIC, known.name)
         for one in topic.partitions:
-            place = TopicIdPartition(topic.topic_id, one.partition_index)
+            topic_id_partition = TopicIdPartition(topic.topic_id, one.partition_index)
             batches = one.acknowledgement_batches
             if known is None:
-                answers[place] = Refusal(ErrorCode.UNKNOWN_TOPIC_ID)
+                answers[topic_id_partition] = AcknowledgeResult(ErrorCode.UNKNOWN_TOPIC_ID)
             elif (joined := joined_batches(batches, max_type, is_renew=is_renew)) is None:
-                answers[place] = Refusal(ErrorCode.INVALID_REQUEST)
+                answers[topic_id_partition] = AcknowledgeResult(ErrorCode.INVALID_REQUEST)
             elif not is_allowed:
-                answers[place] = Refusal(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-            elif not 0 <= place.partition < len(known.partitions):
-                answers[place] = Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+                answers[topic_id_partition] = AcknowledgeResult(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+            elif not 0 <= topic_id_partition.partition < len(known.partitions):
+                answers[topic_id_partition] = AcknowledgeResult(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             elif not joined:
-                empty.append(place)
+                empty.append(topic_id_partition)
             else:
-                interested[place] = joined
+                interested[topic_id_partition] = joined
     if interested:
         answers |= services.shares.acknowledge(key, interested)
-        answers |= dict.fromkeys(empty, Refusal())
+        answers |= dict.fromkeys(empty, AcknowledgeResult())
     return answers
 
 
@@ -85,7 +85,9 @@ def joined_batches(
     """Return the batches, or None if they are invalid. Adjacent batches with a type per record are merged.
 
     Batches are invalid if they are not in order, or have a type above `max_type`, or RENEW unless `is_renew`.
-    librdkafka sends a batch for each record, so there is much to merge.
+    librdkafka sends a batch for each record, so there is much to merge. If several records may not be
+    acknowledged, the error of merged batches may be that of a later record than with one after the other:
+    INVALID_REQUEST for offsets that were never acquired instead of INVALID_RECORD_STATE.
     """
     joined: list[AcknowledgementBatch] = []
     types_of_run: list[int] = []  # of adjacent batches with a type per record, from `begin` on
@@ -112,9 +114,13 @@ def joined_batches(
     return joined
 
 
-def count_failures(services: Services, answers: Mapping[TopicIdPartition, Refusal]) -> None:
+def count_failures(services: Services, answers: Mapping[TopicIdPartition, AcknowledgeResult]) -> None:
     """Count a failed acknowledgement for each topic that has one."""
     by_id = services.metadata.image.topics.by_id
-    failed = {place.topic_id for place, one in answers.items() if one.error is not ErrorCode.NONE}
+    failed = {
+        topic_id_partition.topic_id
+        for topic_id_partition, one in answers.items()
+        if one.error is not ErrorCode.NONE
+    }
     if failed:
         services.shares.count_failed(by_id[one].name for one in failed if one in by_id)

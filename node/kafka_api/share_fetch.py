@@ -22,8 +22,13 @@ from ottla.node.kafka_api.share_acknowledgements import (
 )
 from ottla.node.net.answers import Delayed, Result
 from ottla.node.services import Services
-from ottla.node.share.share_fetch import Acquired, ShareFetch, ShareFetchParams
-from ottla.node.share.share_partition_manager import Answers, Refusal, answered, until_answered
+from ottla.node.share.share_fetch import PartitionResult, ShareFetch, ShareFetchParams
+from ottla.node.share.share_partition_manager import (
+    AcknowledgeResult,
+    Answers,
+    await_results,
+    results_if_done,
+)
 from ottla.node.share.share_sessions import (
     FINAL_EPOCH,
     INITIAL_EPOCH,
@@ -97,22 +102,22 @@ def handle(
         if error.code is not ErrorCode.SHARE_SESSION_LIMIT_REACHED:
             return refusal
         return Delayed(services.shares.pause(request.max_wait_ms), lambda _: refusal)
-    asked = _Request(services, context, request, key, session)
+    parts = _Request(services, context, request, key, session)
     answers: Answers = {}
     if _has_acknowledgements(request):
         answers = acknowledge(services, context, key, request.topics, is_renew=request.is_renew_ack)
-    fetched = _fetch(asked)
-    done = answered(answers)
+    fetched = _fetch(parts)
+    done = results_if_done(answers)
     if isinstance(fetched, ShareFetch) and done is not None:
-        return _respond(asked, fetched, done)
-    return _respond_later(asked, fetched, answers)
+        return _respond(parts, fetched, done)
+    return _respond_later(parts, fetched, answers)
 
 
 async def _respond_later(
-    asked: _Request, fetched: ShareFetch | Awaitable[ShareFetch], answers: Answers
+    parts: _Request, fetched: ShareFetch | Awaitable[ShareFetch], answers: Answers
 ) -> ShareFetchResponse:
     fetch = fetched if isinstance(fetched, ShareFetch) else await fetched
-    return _respond(asked, fetch, await until_answered(answers))
+    return _respond(parts, fetch, await await_results(answers))
 
 
 # ---- sessions ----------------------------------------------------------------------------------------------
@@ -158,36 +163,38 @@ def _has_acknowledgements(request: ShareFetchRequest) -> bool:
 # ---- fetching ----------------------------------------------------------------------------------------------
 
 
-def _fetch(asked: _Request) -> ShareFetch | Awaitable[ShareFetch]:
+def _fetch(parts: _Request) -> ShareFetch | Awaitable[ShareFetch]:
     """Fetch from the partitions of the session, in rotated order."""
-    services, context, request, session = asked.services, asked.context, asked.request, asked.session
+    services, context, request, session = parts.services, parts.context, parts.request, parts.session
     access, charge = context.access, context.charge
 
     def refusal_of(topic: str) -> ErrorCode:
-        if not access.allows(AclOperation.READ, ResourceType.GROUP, asked.key.group):
+        if not access.allows(AclOperation.READ, ResourceType.GROUP, parts.key.group):
             return ErrorCode.GROUP_AUTHORIZATION_FAILED
         if not access.allows(AclOperation.READ, ResourceType.TOPIC, topic):
             return ErrorCode.TOPIC_AUTHORIZATION_FAILED
         return ErrorCode.NONE
 
-    refused: dict[TopicIdPartition, Acquired] = {}
+    refused: dict[TopicIdPartition, PartitionResult] = {}
     wanted: dict[TopicIdPartition, str] = {}
-    if session is not None and not asked.is_renewal:
+    if session is not None and not parts.is_renewal:
         by_id = services.metadata.image.topics.by_id
-        for place, cached in _rotated(session.partitions, request.share_session_epoch).items():
-            known = by_id.get(place.topic_id)
+        for topic_id_partition, cached in _rotated(session.partitions, request.share_session_epoch).items():
+            known = by_id.get(topic_id_partition.topic_id)
             topic = cached.topic = cached.topic if known is None else known.name
             if topic is None:
-                refused[place] = Acquired(error=ErrorCode.UNKNOWN_TOPIC_ID)
+                refused[topic_id_partition] = PartitionResult(error=ErrorCode.UNKNOWN_TOPIC_ID)
             elif refusal := refusal_of(topic):
-                refused[place] = Acquired(error=refusal, topic=topic)
-            elif known is None or not 0 <= place.partition < len(known.partitions):
-                refused[place] = Acquired(error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, topic=topic)
+                refused[topic_id_partition] = PartitionResult(error=refusal, topic=topic)
+            elif known is None or not 0 <= topic_id_partition.partition < len(known.partitions):
+                refused[topic_id_partition] = PartitionResult(
+                    error=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, topic=topic
+                )
             else:
-                wanted[place] = topic
-    max_bytes, min_bytes = _bounds(asked)
+                wanted[topic_id_partition] = topic
+    max_bytes, min_bytes = _bounds(parts)
     params = ShareFetchParams(
-        key=asked.key,
+        key=parts.key,
         session=session,
         connection=context.connection,
         max_bytes=max_bytes,
@@ -196,15 +203,17 @@ def _fetch(asked: _Request) -> ShareFetch | Awaitable[ShareFetch]:
         max_records=request.max_records,
         batch_size=request.batch_size,
         is_strict=request.share_acquire_mode == RECORD_LIMIT,
-        is_throttled=(lambda size: False) if charge is None else (lambda size: charge.fetched(size) > 0),
+        charge_quota=(lambda size: False)
+        if charge is None
+        else (lambda size: charge.count_fetched(size) > 0),
         refusal_of=(lambda topic: ErrorCode.NONE) if access.is_open else refusal_of,
     )
     return services.shares.fetch(params, wanted, refused)
 
 
-def _bounds(asked: _Request) -> tuple[int, int]:
+def _bounds(parts: _Request) -> tuple[int, int]:
     """Return the maximum and the minimum size of the response, in bytes."""
-    services, request, charge = asked.services, asked.request, asked.context.charge
+    services, request, charge = parts.services, parts.request, parts.context.charge
     if request.max_bytes <= 0:
         return 0, 0
     if services.unsent.is_scarce:
@@ -225,51 +234,55 @@ def _rotated(
     """
     if len(wanted) < 2 or epoch < 1:
         return wanted if len(wanted) <= MAX_LOOKED_AT else dict(islice(wanted.items(), MAX_LOOKED_AT))
-    places = list(wanted)
-    begin = epoch * (1 if len(places) <= MAX_LOOKED_AT else MAX_LOOKED_AT) % len(places)
-    return {place: wanted[place] for place in (*places[begin:], *places[:begin])[:MAX_LOOKED_AT]}
+    partitions = list(wanted)
+    begin = epoch * (1 if len(partitions) <= MAX_LOOKED_AT else MAX_LOOKED_AT) % len(partitions)
+    rotated = (*partitions[begin:], *partitions[:begin])
+    return {one: wanted[one] for one in rotated[:MAX_LOOKED_AT]}
 
 
 # ---- answering ---------------------------------------------------------------------------------------------
 
 
 def _respond(
-    asked: _Request, fetch: ShareFetch, answers: dict[TopicIdPartition, Refusal]
+    parts: _Request, fetch: ShareFetch, answers: dict[TopicIdPartition, AcknowledgeResult]
 ) -> ShareFetchResponse:
-    services, session = asked.services, asked.session
+    services, session = parts.services, parts.session
     count_failures(services, answers)
     error = ErrorCode.NONE
     topics: dict[bytes, dict[int, PartitionData]] = {}
     endpoints: dict[int, NodeEndpoint] = {}
     if (
-        asked.is_incremental
+        parts.is_incremental
         and session is not None
-        and session.epoch != next_epoch(asked.request.share_session_epoch)
+        and session.epoch != next_epoch(parts.request.share_session_epoch)
     ):
         error = ErrorCode.INVALID_SHARE_SESSION_EPOCH
     elif not fetch.is_throttled:
-        for place, one in fetch.results.items():
+        for topic_id_partition, one in fetch.results.items():
             must_send = True
-            if asked.is_incremental and session is not None:
+            if parts.is_incremental and session is not None:
                 must_send = session.note_sent(
-                    place, is_failed=one.error is not ErrorCode.NONE, has_records=len(one.records) > 0
+                    topic_id_partition,
+                    is_failed=one.error is not ErrorCode.NONE,
+                    has_records=len(one.records) > 0,
                 )
             if must_send:
-                data = _partition_data(asked, place, one, endpoints)
-                topics.setdefault(place.topic_id, {})[place.partition] = data
-    for place, refusal in answers.items():
-        partitions = topics.setdefault(place.topic_id, {})
+                data = _partition_data(parts, topic_id_partition, one, endpoints)
+                topics.setdefault(topic_id_partition.topic_id, {})[topic_id_partition.partition] = data
+    for topic_id_partition, refusal in answers.items():
+        partitions = topics.setdefault(topic_id_partition.topic_id, {})
         data = partitions.setdefault(
-            place.partition, PartitionData(partition_index=place.partition, records=b"")
+            topic_id_partition.partition,
+            PartitionData(partition_index=topic_id_partition.partition, records=b""),
         )
         # The response may be changed until it is sent.
         data.acknowledge_error_code = refusal.error  # type: ignore[misc]
         data.acknowledge_error_message = refusal.message  # type: ignore[misc]
-    if asked.request.share_session_epoch == FINAL_EPOCH:
-        services.shares.end_session(asked.key)
+    if parts.request.share_session_epoch == FINAL_EPOCH:
+        services.shares.end_session(parts.key)
     return ShareFetchResponse(
         error_code=error,
-        acquisition_lock_timeout_ms=services.shares.record_lock_duration_ms(asked.key.group),
+        acquisition_lock_timeout_ms=services.shares.record_lock_duration_ms(parts.key.group),
         responses=[
             ShareFetchableTopicResponse(topic_id=topic_id, partitions=list(partitions.values()))
             for topic_id, partitions in topics.items()
@@ -279,35 +292,40 @@ def _respond(
 
 
 def _partition_data(
-    asked: _Request, place: TopicIdPartition, one: Acquired, endpoints: dict[int, NodeEndpoint]
+    parts: _Request,
+    topic_id_partition: TopicIdPartition,
+    outcome: PartitionResult,
+    endpoints: dict[int, NodeEndpoint],
 ) -> PartitionData:
-    services, context = asked.services, asked.context
-    if one.error is ErrorCode.NONE:
+    services, context = parts.services, parts.context
+    if outcome.error is ErrorCode.NONE:
         return PartitionData(
-            partition_index=place.partition,
-            records=one.records,  # type: ignore[arg-type]  # ours until it is sent
+            partition_index=topic_id_partition.partition,
+            records=outcome.records,  # type: ignore[arg-type]  # ours until it is sent
             acquired_records=[
                 AcquiredRecords(
                     first_offset=each.first_offset,
                     last_offset=each.last_offset,
                     delivery_count=each.delivery_count,
                 )
-                for each in one.acquired
+                for each in outcome.acquired
             ],
         )
     if context.counters is not None:
-        context.counters.count_error(one.error)
+        context.counters.count_error(outcome.error)
     hint = None
-    if one.error in WRONG_LEADER:
-        hint = leader_hint(services, context.connection, one.topic, place.partition)
+    if outcome.error in WRONG_LEADER:
+        hint = leader_hint(services, context.connection, outcome.topic, topic_id_partition.partition)
     if hint is None:
-        return PartitionData(partition_index=place.partition, error_code=one.error, records=b"")
+        return PartitionData(
+            partition_index=topic_id_partition.partition, error_code=outcome.error, records=b""
+        )
     endpoints[hint.leader_id] = NodeEndpoint(
         node_id=hint.leader_id, host=hint.host, port=hint.port, rack=hint.rack
     )
     return PartitionData(
-        partition_index=place.partition,
-        error_code=one.error,
+        partition_index=topic_id_partition.partition,
+        error_code=outcome.error,
         records=b"",
         current_leader=LeaderIdAndEpoch(leader_id=hint.leader_id, leader_epoch=hint.leader_epoch),
     )

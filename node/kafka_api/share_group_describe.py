@@ -85,8 +85,8 @@ def _describe(
             ]
         )
 
-    asked = [(group_id, _make(group_id)) for group_id in compress(request.group_ids, may_describe)]
-    return services.groups.ask_each(asked, build, builds_in_thread=True, is_large=is_large)
+    commands = [(group_id, _make(group_id)) for group_id in compress(request.group_ids, may_describe)]
+    return services.groups.ask_each(commands, build, builds_in_thread=True, is_large=is_large)
 
 
 def _make(group_id: str) -> Make:
@@ -113,7 +113,7 @@ def _build_group(
             error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
             error_message=HAS_HIDDEN_TOPICS,
         )
-    operations = authorized_operations.NOT_ASKED
+    operations = authorized_operations.NOT_REQUESTED
     if wants_operations:
         operations = authorized_operations.of_group(access, group_id)
     return DescribedGroup(

@@ -14,11 +14,11 @@ LIMITS: Final = RequestLimits(SEVERAL, {"group_id": GROUP})
 ECHOES: Final = (Echo("topics", "results", ("topic_id",), Echo("partitions", "partitions", ("partition",))),)
 
 
-def is_empty(request: Any, *, empty_topics: bool = False) -> bool:
-    """Return True if a request is empty, to which Kafka returns an empty response.
+def is_empty(request: Any, *, allows_empty_topics: bool = False) -> bool:
+    """Return True if a request has no group id or no topics, to which Kafka returns an empty response.
 
-    With `empty_topics` a topic may have no partitions.
+    A topic without partitions makes it empty, too, unless `allows_empty_topics`.
     """
     topics = request.topics
-    has_empty_topic = not empty_topics and any(not topic.partitions for topic in topics)
+    has_empty_topic = not allows_empty_topics and any(not topic.partitions for topic in topics)
     return not request.group_id or not topics or has_empty_topic

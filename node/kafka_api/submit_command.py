@@ -8,7 +8,7 @@ because the image of the node that forwards it may be older than an ACL.
 from typing import Final
 
 from ottla.logstore.words.errors import ErrorCode, KafkaError
-from ottla.metadata_raft.acl_set import Asker
+from ottla.metadata_raft.acl_set import ClientIdentity
 from ottla.metadata_raft.command_codec import decode_command, encode_reply
 from ottla.metadata_raft.commands import BrokerConnectionLost, Command, RequestId, UnregisterBroker
 from ottla.node.kafka_api.acl_requests import PRINCIPAL
@@ -34,7 +34,7 @@ def _check_sender(command: Command, peer_id: int) -> None:
     if speaks_for != peer_id or isinstance(command, BrokerConnectionLost):
         raise KafkaError(
             ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
-            f"Node {peer_id} sent a command in the name of node {speaks_for}.",
+            f"Node {peer_id} may not send the command {type(command).__name__} about node {speaks_for}.",
         )
 
 
@@ -49,8 +49,8 @@ async def handle(
         if request.sequence >= 0:
             request_id = RequestId(request.broker_epoch, request.sequence, request.oldest_open_sequence)
         client = request.client
-        asker = None if client is None else Asker(client.principal, client.host)
-        decided = await metadata.decide(command, request_id, asker)
+        identity = None if client is None else ClientIdentity(client.principal, client.host)
+        decided = await metadata.decide(command, request_id, identity)
     except KafkaError as error:
         return SubmitCommandResponse(
             error_code=error.code,

@@ -38,14 +38,14 @@ _UNREACHABLE: Final = (
 class Part:
     """One partition of the request, and the verification of its batch before the append."""
 
-    __slots__ = ("asked", "data", "error", "guard", "producer", "topic")
+    __slots__ = ("data", "error", "guard", "producer", "to_verify", "topic")
 
     def __init__(self, topic: str | None, data: PartitionProduceData) -> None:
         self.topic = topic
         self.data = data
         self.producer = _producer_of(data.records)  # if the batch belongs to a transaction
         self.guard: Guard | None = None  # to append with
-        self.asked: TopicPartition | None = None  # if the coordinator must confirm this partition
+        self.to_verify: TopicPartition | None = None  # if the coordinator must confirm this partition
         self.error: KafkaError | None = None  # if the batch is rejected
 
     def prepare(self, append: ProduceAppend, *, bumps_epoch: bool, is_verified: bool) -> None:
@@ -65,7 +65,7 @@ class Part:
             return
         assert self.topic is not None
         self.guard = guard if is_verified else NOT_VERIFIED
-        self.asked = TopicPartition(self.topic, self.data.index) if is_verified else None
+        self.to_verify = TopicPartition(self.topic, self.data.index) if is_verified else None
 
 
 def prepare_parts(
@@ -98,16 +98,16 @@ def prepare_parts(
 def ask(
     services: Services, context: RequestContext, transactional_id: str, parts: Sequence[Part]
 ) -> Awaitable[Codes] | None:
-    """Ask the coordinator of the transaction; return None if there is nothing to ask."""
-    asked = [part for part in parts if part.asked is not None]
-    if not asked or asked[0].producer is None:
+    """Ask the coordinator of the transaction; return its answers, or None if there is nothing to ask."""
+    unverified = [part for part in parts if part.to_verify is not None]
+    if not unverified or unverified[0].producer is None:
         return None
-    producer_id, producer_epoch, _ = asked[0].producer
-    return services.txn_gate.admit(
+    producer_id, producer_epoch, _ = unverified[0].producer
+    return services.txn_gate.add_or_verify(
         transactional_id,
         producer_id,
         producer_epoch,
-        [part.asked for part in asked if part.asked is not None],
+        [part.to_verify for part in unverified if part.to_verify is not None],
         adds=context.api_version >= FIRST_VERSION_THAT_ADDS,
     )
 
@@ -120,14 +120,17 @@ def verdicts(parts: Sequence[Part], codes: Codes, context: RequestContext) -> di
     found: dict[int, Verdict] = {}
     for part in parts:
         error = part.error
-        if part.asked is not None:
-            error = refusal(codes[part.asked], context.api_version)
+        if part.to_verify is not None:
+            error = refusal(codes[part.to_verify], context.api_version)
         found[id(part.data)] = part.guard if error is None else error
     return found
 
 
 def _producer_of(records: Buffer | None) -> tuple[int, int, int] | None:
-    """Return the producer id, epoch and base sequence of a transactional batch; None for any other batch."""
+    """Return the producer id, epoch and base sequence of a transactional batch.
+
+    None for any other batch, and for one without a producer id or a sequence.
+    """
     if records is None or len(records) < HEADER_SIZE or not is_transactional(records):
         return None
     producer_id, producer_epoch, base_sequence = _PRODUCER.unpack_from(records, PRODUCER_AT)

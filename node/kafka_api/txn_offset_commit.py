@@ -79,7 +79,7 @@ def _steps(
         return _response(checked, len(offsets), answer, version)
 
     if not offsets:
-        # None of the partitions exists: the group is not looked up.
+        # The client may commit no offset of an existing partition: the group is not looked up.
         return build(OffsetCommitResult(errors=()))
     if not request.group_id:
         return build(KafkaError(ErrorCode.INVALID_GROUP_ID))
@@ -99,17 +99,17 @@ def _steps(
         )
 
     adds = version >= FIRST_ADDING_VERSION
-    is_asked = adds or services.config.transaction_partition_verification_enable
+    is_verified = adds or services.config.transaction_partition_verification_enable
     return services.groups.ask_in_transaction(
         request.group_id,
         TransactionPart(request.transactional_id, producer, adds, context.connection.number),
-        services.txn_gate if is_asked else None,
+        services.txn_gate if is_verified else None,
         make,
         build,
     )
 
 
-def _told(code: ErrorCode, version: int) -> ErrorCode:
+def _code_for_client(code: ErrorCode, version: int) -> ErrorCode:
     """Return the code that a client of this version understands."""
     match code:
         case ErrorCode.PRODUCER_FENCED:
@@ -117,7 +117,7 @@ def _told(code: ErrorCode, version: int) -> ErrorCode:
         case ErrorCode.TRANSACTION_ABORTABLE if version < FIRST_ABORTABLE_VERSION:
             return ErrorCode.INVALID_TXN_STATE
         case ErrorCode.NETWORK_EXCEPTION:
-            return _told(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, version)
+            return _code_for_client(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, version)
         case ErrorCode.COORDINATOR_LOAD_IN_PROGRESS if version < FIRST_LOADING_VERSION:
             return ErrorCode.COORDINATOR_NOT_AVAILABLE
     return code
@@ -166,7 +166,7 @@ def _response(
     `answer` is that of the group for the `count` partitions that exist.
     """
     if isinstance(answer, KafkaError):
-        committed = iter([_told(answer.code, version)] * count)
+        committed = iter([_code_for_client(answer.code, version)] * count)
     else:
         committed = iter(answer.errors)
     return TxnOffsetCommitResponse(

@@ -52,10 +52,10 @@ async def handle(
     return UpdateFeaturesResponse(error_message=None, results=results)
 
 
-def _update(asked: FeatureUpdateKey, api_version: int) -> FeatureUpdate:
-    upgrade_type = asked.upgrade_type
+def _update(requested: FeatureUpdateKey, api_version: int) -> FeatureUpdate:
+    upgrade_type = requested.upgrade_type
     if api_version == 0:
-        upgrade_type = UpgradeType.SAFE_DOWNGRADE if asked.allow_downgrade else UpgradeType.UPGRADE
+        upgrade_type = UpgradeType.SAFE_DOWNGRADE if requested.allow_downgrade else UpgradeType.UPGRADE
     return FeatureUpdate(
-        feature=asked.feature, max_version_level=asked.max_version_level, upgrade_type=upgrade_type
+        feature=requested.feature, max_version_level=requested.max_version_level, upgrade_type=upgrade_type
     )

@@ -8,7 +8,7 @@ from typing import Final
 from ottla.groupcoord.share_state.share_state_config import MAX_DEAD_LETTERS_BYTES
 from ottla.logstore.words.errors import ErrorCode
 from ottla.logstore.words.schema_decode import FieldLimit
-from ottla.node.coordinators.share_state_messages import writes, written
+from ottla.node.coordinators.share_state_messages import write_response, writes
 from ottla.node.kafka_api.api_description import ApiDescription
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.kafka_api.share_state_requests import ASKS, ECHOES, LIMITS, is_empty
@@ -31,4 +31,4 @@ def handle(
 ) -> Result[WriteShareGroupStateResponse]:
     if is_empty(request):
         return WriteShareGroupStateResponse()
-    return services.share_states.ask_each(writes(request), written)
+    return services.share_states.ask_each(writes(request), write_response)

@@ -22,12 +22,12 @@ class DamagedReplicas:
         self,
         *,
         find: Callable[[TopicPartition], Partition | None],
-        tell_leader: Callable[[TopicPartition], None],
+        notify_leader: Callable[[TopicPartition], None],
         leave_s: float = LEAVE_S,
     ) -> None:
-        """`tell_leader` informs the leader of a follower that its state has changed."""
+        """`notify_leader` informs the leader of a follower that its state has changed."""
         self._find = find
-        self._tell_leader = tell_leader
+        self._notify_leader = notify_leader
         self._leave_s = leave_s
 
     def note(self, name: TopicPartition, *, damaged: bool) -> None:
@@ -35,9 +35,9 @@ class DamagedReplicas:
         partition = self._find(name)
         if partition is not None and partition.damaged != damaged:
             partition.set_damaged(damaged)
-            self._tell_leader(name)
+            self._notify_leader(name)
 
-    async def step_aside(self, name: TopicPartition) -> None:
+    async def leave_isr(self, name: TopicPartition) -> None:
         """Mark a replica as damaged; wait until it has left the ISR, if that has other intact replicas."""
         self.note(name, damaged=True)
         now = asyncio.get_running_loop().time
@@ -45,7 +45,7 @@ class DamagedReplicas:
         while (partition := self._find(name)) is not None and partition.may_leave_isr and now() < deadline:
             await asyncio.sleep(CHECK_S)
 
-    def circumstances(self, name: TopicPartition) -> object:
+    def placement(self, name: TopicPartition) -> object:
         """Return a value that differs once a failed repair is worth a retry: leader, ISR and replicas."""
         partition = self._find(name)
         if partition is None:

@@ -349,7 +349,7 @@ class LogMaintenance:
             for last_seen_ms in log.silent_producers(before_ms):
                 silent.add(last_seen_ms)
                 await asyncio.sleep(0)
-        before_ms = min(before_ms, silent.heard_before_ms(surplus))
+        before_ms = min(before_ms, silent.seen_before_ms(surplus))
         for log in logs:
             for count in log.forget_silent_producers(before_ms):
                 forgotten += count

@@ -72,10 +72,10 @@ class Retry:
 
     failures: int
     tried_at: float
-    circumstances: object
+    placement: object
 
-    def is_due(self, now: float, circumstances: object) -> bool:
-        if circumstances != self.circumstances:
+    def is_due(self, now: float, placement: object) -> bool:
+        if placement != self.placement:
             return now - self.tried_at >= PLACE_RETRY_S
         pause_s = RETRY_S * float(2 ** min(self.failures - 1, MAX_DOUBLINGS))
         return now - self.tried_at >= min(MAX_RETRY_S, pause_s)
@@ -201,7 +201,7 @@ class LogScrub:
         for name in list(self._retries):
             if name not in logs:
                 self._forget(name)
-            elif self._retries[name].is_due(now, self._replicas.circumstances(name)):
+            elif self._retries[name].is_due(now, self._replicas.placement(name)):
                 await self.retry(name)
                 return True
         for name in list(self._urgent):
@@ -273,14 +273,14 @@ class LogScrub:
         await self._compare_epochs_file(check)
         self._replace_known(check, is_whole=offsets is None)
         if _has_damaged_batches(self._known.get(name, {})):
-            await self._replicas.step_aside(name)
+            await self._replicas.leave_isr(name)
         if not self._is_valid(check):
             return
         if any(damage.segment.is_active for damage in check.findings):
             partition_log.roll(now_ms=self._clock.now_ms())
         for damage in check.findings:
             if damage.kind is FileKind.LOG:
-                await self._bring_back(check, damage)
+                await self._restore(check, damage)
             elif self._is_valid(check):
                 await self._rebuild(check, damage)
 
@@ -325,7 +325,7 @@ class LogScrub:
         before = self._retries.get(name)
         failures = 1 if before is None else before.failures + 1
         now = asyncio.get_running_loop().time()
-        self._retries[name] = Retry(failures, now, self._replicas.circumstances(name))
+        self._retries[name] = Retry(failures, now, self._replicas.placement(name))
 
     def _check(self, partition_log: PartitionLog, offsets: list[int] | None) -> LogCheck:
         return check_of(
@@ -399,7 +399,7 @@ class LogScrub:
             return
         if damage.kind is FileKind.TRANSACTION_INDEX and segment.base_offset not in check.known_transactions:
             if check.is_compacted:  # its content can only be restored together with the batches
-                await self._bring_back(check, damage)
+                await self._restore(check, damage)
                 return
             self._stays(check, damage, "the log must be read completely before its contents are known")
             self._urgent[check.log.topic_partition] = None
@@ -416,23 +416,23 @@ class LogScrub:
         self._gone(check, damage)
         log.warning("%s: %s was rebuilt.", check.log.topic_partition, damage.path)
 
-    async def _bring_back(self, check: LogCheck, damage: Damage) -> None:
+    async def _restore(self, check: LogCheck, damage: Damage) -> None:
         name = check.log.topic_partition
         if damage.segment not in check.log.segments:
             # All closed segments of a compacted log are replaced together.
-            self._came_again(check, damage)
+            self._restored(check, damage)
             return
         outcome = await self._repair.repair(check, damage)
         if outcome is Outcome.REPAIRED:
             check.all_segments = tuple(check.log.segments[: len(check.all_segments)])  # the new ones
-            self._came_again(check, damage)
+            self._restored(check, damage)
             self._urgent[name] = None  # read it once more, transaction index included
             return
         reason = outcome.value if isinstance(outcome, Outcome) else outcome
         if self._stays(check, damage, reason):
             log.error("%s: %s stays damaged: %s.", name, damage.path, reason)
 
-    def _came_again(self, check: LogCheck, damage: Damage) -> None:
+    def _restored(self, check: LogCheck, damage: Damage) -> None:
         self.repaired += 1
         self._gone(check, damage)
         log.warning("%s: %s was restored from another replica.", check.log.topic_partition, damage.path)

@@ -160,8 +160,8 @@ class Balancer:
             for one in topic.partitions
         }
         present = {
-            place: sizes[leader].replicas.get(place, 0)
-            for place, leader in leaders.items()
+            topic_partition: sizes[leader].replicas.get(topic_partition, 0)
+            for topic_partition, leader in leaders.items()
             if leader in sizes
         }
         since_ms = now_ms - self._sampled_ms
@@ -170,8 +170,8 @@ class Balancer:
         is_known = since_ms <= OLD_SAMPLE_MS
         if is_known:
             self._rates = {
-                place: max(0, size - self._sizes.get(place, size)) * 1000 / since_ms
-                for place, size in present.items()
+                topic_partition: max(0, size - self._sizes.get(topic_partition, size)) * 1000 / since_ms
+                for topic_partition, size in present.items()
             }
         self._sizes, self._sampled_ms = present, now_ms
         return is_known
@@ -179,7 +179,9 @@ class Balancer:
     def _pinned(self) -> Container[TopicPartition]:
         """Return the partitions that were moved within `PINNED_MS`."""
         since_ms = self._clock.now_ms() - PINNED_MS
-        self._moved = {place: at_ms for place, at_ms in self._moved.items() if at_ms > since_ms}
+        self._moved = {
+            topic_partition: at_ms for topic_partition, at_ms in self._moved.items() if at_ms > since_ms
+        }
         return self._moved
 
     async def _begin(self, plan: BalancePlan, most: int) -> None:
@@ -241,12 +243,16 @@ def placed_partitions(
     """Yield all partitions, each with the size of its largest replica."""
     for name, topic in sorted(image.topics.by_name.items()):
         for one in topic.partitions:
-            place = TopicPartition(name, one.partition)
+            topic_partition = TopicPartition(name, one.partition)
             size_bytes = max(
-                (sizes[replica].replicas.get(place, 0) for replica in one.replicas if replica in sizes),
+                (
+                    sizes[replica].replicas.get(topic_partition, 0)
+                    for replica in one.replicas
+                    if replica in sizes
+                ),
                 default=0,
             )
-            yield PlacedPartition(place, one.replicas, size_bytes, rates.get(place, 0.0))
+            yield PlacedPartition(topic_partition, one.replicas, size_bytes, rates.get(topic_partition, 0.0))
 
 
 def led_by_others(image: MetadataImage) -> list[TopicPartitions]:
@@ -264,7 +270,10 @@ def led_by_others(image: MetadataImage) -> list[TopicPartitions]:
 
 
 def sizes_in(response: DescribeLogDirsResponse) -> LogDirSizes:
-    """Return the sizes in a broker's response, without its offline directories."""
+    """Return the sizes in a broker's response, without its offline directories.
+
+    KafkaError if the broker returned another error for a directory.
+    """
     replicas: dict[TopicPartition, int] = {}
     disk_bytes = used_bytes = 0
     for log_dir in response.results:
@@ -287,8 +296,10 @@ def by_topic(moves: Sequence[BalanceMove]) -> list[ReassignableTopic]:
     """Return moves as the topics of an AlterPartitionReassignments command."""
     topics: dict[str, list[ReassignablePartition]] = {}
     for move in moves:
-        moved = ReassignablePartition(partition_index=move.place.partition, replicas=list(move.after))
-        topics.setdefault(move.place.topic, []).append(moved)
+        moved = ReassignablePartition(
+            partition_index=move.topic_partition.partition, replicas=list(move.after)
+        )
+        topics.setdefault(move.topic_partition.topic, []).append(moved)
     return [ReassignableTopic(name=name, partitions=partitions) for name, partitions in topics.items()]
 
 
@@ -296,5 +307,5 @@ def places_by_topic(moves: Sequence[BalanceMove]) -> list[TopicPartitions]:
     """Return the partitions of moves as the topics of an ElectLeaders command."""
     topics: dict[str, list[int]] = {}
     for move in moves:
-        topics.setdefault(move.place.topic, []).append(move.place.partition)
+        topics.setdefault(move.topic_partition.topic, []).append(move.topic_partition.partition)
     return [TopicPartitions(topic=name, partitions=partitions) for name, partitions in topics.items()]

@@ -21,17 +21,18 @@ from ottla.metadata_raft.records import BrokerFeature
 from ottla.node.clock import Clock
 from ottla.node.metadata.metadata_runtime import MetadataRuntime
 from ottla.node.metadata.quorum_contact import QuorumContact
-from ottla.node.work.pause import waits_at_most
+from ottla.node.work.pause import wait_at_most
 
-# The heartbeat interval while a change is expected: an end of fencing, or moves of leaders.
-IMPATIENT_S: Final = 0.05
+# The heartbeat interval while a change is expected (an end of fencing, or moves of leaders); also the
+# interval at which a shutdown checks its conditions.
+FAST_HEARTBEAT_INTERVAL_S: Final = 0.05
 REGISTRATION_RETRY_S: Final = 0.1
 # Leaders move within a second; a controller that cannot be reached must not keep a node from stopping.
 SHUTDOWN_TIMEOUT_S: Final = 10.0
 # Longer than an election takes.
 CONTROLLER_SILENCE_S: Final = 2.0
 # A live controller answers sooner. After this time the broker checks if a majority of the voters still runs.
-QUORUM_LOOK_S: Final = 0.15
+QUORUM_CHECK_DELAY_S: Final = 0.15
 
 log = logging.getLogger(__name__)
 
@@ -184,12 +185,15 @@ class BrokerLifecycle:
                 )
             self._on_cut_off(is_cut_off)
 
-    def logs_are_open(self) -> None:
-        """Ask to be unfenced from now on: this broker can lead partitions."""
+    def request_unfencing(self) -> None:
+        """Ask the controller, from now on, to unfence this broker: its logs are open."""
         self._move(BrokerState.WAITING)
 
-    def report_soon(self) -> None:
-        """Send a heartbeat at once: a broker that stops may wait until this one has applied new metadata."""
+    def heartbeat_now(self) -> None:
+        """Send a heartbeat at once.
+
+        It carries the metadata offset that a broker in shutdown may be waiting for.
+        """
         self._wakes.set()
 
     async def until_unfenced(self) -> None:
@@ -221,11 +225,14 @@ class BrokerLifecycle:
                     CONTROLLER_SILENCE_S,
                 )
                 return
-            if silence_s > QUORUM_LOOK_S and self._is_quorum_gone and await self._is_quorum_gone():
-                log.info("A majority of the voters has stopped: no node is left to take over leadership.")
+            if silence_s > QUORUM_CHECK_DELAY_S and self._is_quorum_gone and await self._is_quorum_gone():
+                log.info(
+                    "Too many voters have stopped for the quorum to have a leader: "
+                    "leadership cannot be handed over."
+                )
                 return
             try:
-                async with asyncio.timeout(IMPATIENT_S):
+                async with asyncio.timeout(FAST_HEARTBEAT_INTERVAL_S):
                     await self._may_stop.wait()
             except TimeoutError:
                 pass
@@ -252,8 +259,8 @@ class BrokerLifecycle:
             await self._heartbeat()
             pause_s = self._heartbeat_interval_s
             if self.state not in (BrokerState.STARTING, BrokerState.RUNNING):
-                pause_s = min(pause_s, IMPATIENT_S)
-            await waits_at_most(self._wakes, pause_s)
+                pause_s = min(pause_s, FAST_HEARTBEAT_INTERVAL_S)
+            await wait_at_most(self._wakes, pause_s)
 
     async def _heartbeat(self) -> None:
         sent_at = asyncio.get_running_loop().time()
@@ -269,14 +276,14 @@ class BrokerLifecycle:
         try:
             reply = await self._metadata.submit(command, int(self._contact.limit_s * 1000))
         except KafkaError as error:
-            await self._refused(error)
+            await self._heartbeat_failed(error)
             return
         self._renew_session(sent_at)
         # The answer to a heartbeat of an earlier state says nothing about the present one.
         if state is self.state:
-            self._answered(reply)
+            self._heartbeat_answered(reply)
 
-    def _answered(self, reply: BrokerHeartbeatReply) -> None:
+    def _heartbeat_answered(self, reply: BrokerHeartbeatReply) -> None:
         match self.state:
             case BrokerState.WAITING if not reply.is_fenced:
                 self._unfenced.set()
@@ -289,9 +296,9 @@ class BrokerLifecycle:
             case _:
                 pass
 
-    async def _refused(self, error: KafkaError) -> None:
+    async def _heartbeat_failed(self, error: KafkaError) -> None:
         if error.code not in (ErrorCode.STALE_BROKER_EPOCH, ErrorCode.BROKER_ID_NOT_REGISTERED):
-            log.warning("The controller receives no heartbeats from this broker: %s", error)
+            log.warning("A heartbeat of this broker failed, and the broker tries again: %s", error)
             return
         known = self._metadata.image.brokers.get(self._registration.broker_id)
         if known is not None and known.incarnation_id != self._registration.incarnation_id:
@@ -303,5 +310,5 @@ class BrokerLifecycle:
         log.warning("This broker is no longer registered (%s), and registers again.", error)
         try:
             await self.register()
-        except KafkaError as refusal:
-            log.warning("The controller rejects the registration of this broker: %s", refusal)
+        except KafkaError as failure:
+            log.warning("The registration of this broker failed, and the broker tries again: %s", failure)

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import Final, NamedTuple
 
 from ottla.logstore.words.errors import ErrorCode, KafkaError
-from ottla.metadata_raft.acl_set import Asker
+from ottla.metadata_raft.acl_set import ClientIdentity
 from ottla.metadata_raft.command_codec import decode_reply, encode_command
 from ottla.metadata_raft.commands import AlterPartition, BrokerHeartbeat, Command, RegisterBroker, RequestId
 from ottla.metadata_raft.request_control import MAX_OPEN_REQUESTS
@@ -51,7 +51,7 @@ class CommandSender:
         command: Command,
         request: RequestId | None,
         timeout_s: float,
-        client: Asker | None = None,
+        client: ClientIdentity | None = None,
     ) -> Decided:
         """Send a command to a node and return its decision.
 

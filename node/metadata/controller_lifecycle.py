@@ -12,7 +12,7 @@ from ottla.node.clock import Clock
 from ottla.node.metadata.broker_lifecycle import BrokerState
 from ottla.node.metadata.metadata_runtime import MetadataRuntime
 from ottla.node.metadata.quorum_contact import QuorumContact
-from ottla.node.work.pause import waits_at_most
+from ottla.node.work.pause import until_next, wait_at_most
 
 # How often the leader is checked; a new one wakes the node at once.
 LOOK_S: Final = 0.5
@@ -31,7 +31,7 @@ class ControllerLifecycle:
     async def register(self) -> None:
         """Wait until the quorum has a leader, without a timeout: the other voters may be down."""
         while not self._hears_leader():
-            await waits_at_most(self._wakes, LOOK_S)
+            await wait_at_most(self._wakes, until_next(LOOK_S))
 
     def _hears_leader(self) -> bool:
         if self._metadata.controller_id < 0:
@@ -40,14 +40,14 @@ class ControllerLifecycle:
         self._contact.heard(now, now, self._clock.now_ms())
         return True
 
-    def logs_are_open(self) -> None:
+    def request_unfencing(self) -> None:
         """Count as running: the node has all its parts."""
         self.state = BrokerState.RUNNING
 
     async def until_unfenced(self) -> None:
         """Return at once: only brokers are fenced."""
 
-    def report_soon(self) -> None:
+    def heartbeat_now(self) -> None:
         """Do nothing: only brokers report how far they have applied the metadata."""
 
     def controller_changed(self) -> None:
@@ -68,4 +68,4 @@ class ControllerLifecycle:
         """Record contact while the quorum has a leader, until `stop`."""
         while self.state is not BrokerState.STOPPED:
             self._hears_leader()
-            await waits_at_most(self._wakes, LOOK_S)
+            await wait_at_most(self._wakes, until_next(LOOK_S))

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.logstore.words.latency import LatencyHistogram
 from ottla.logstore.words.topic_partition import ZERO_UUID
-from ottla.metadata_raft.acl_set import Asker
+from ottla.metadata_raft.acl_set import ClientIdentity
 from ottla.metadata_raft.commands import (
     AddRaftVoter,
     Command,
@@ -98,7 +98,7 @@ class ControllerRuntime:
     # ---- deciding ------------------------------------------------------------------------------------------
 
     async def decide(
-        self, command: Command, request: RequestId | None = None, client: Asker | None = None
+        self, command: Command, request: RequestId | None = None, client: ClientIdentity | None = None
     ) -> Decided:
         """Decide a command and wait until it is committed.
 
@@ -115,7 +115,7 @@ class ControllerRuntime:
             await shield(committed)  # other calls may wait for it, too: a cancelled one must not fail them
         return decided
 
-    async def _prepare_quorum(self, command: Command, client: Asker | None) -> None:
+    async def _prepare_quorum(self, command: Command, client: ClientIdentity | None) -> None:
         """Prepare the quorum for a change of its voters: replicate the log to a new voter before it is added.
 
         A leader does not remove itself: it hands over leadership and fails with NOT_CONTROLLER, so that the
@@ -130,7 +130,7 @@ class ControllerRuntime:
             case AddRaftVoter() if command.listeners and command.voter_id not in voters:
                 where = command.listeners[0]
                 voter = Voter(command.voter_id, command.voter_directory_id, where.host, where.port)
-                await self._quorum.teach(voter, CATCH_UP_SECONDS)
+                await self._quorum.catch_up(voter, CATCH_UP_SECONDS)
             case RemoveRaftVoter() if command.voter_id == self._quorum.leader_id and len(voters) > 1:
                 self._quorum.hand_over()
                 raise KafkaError(
@@ -178,13 +178,14 @@ class ControllerRuntime:
         self,
         command: Command,
         request: RequestId | None = None,
-        client: Asker | None = None,
+        client: ClientIdentity | None = None,
         *,
         charge: MutationCharge | None = None,
     ) -> "tuple[Decided, Future[None] | None]":
         """Decide a command and append its records, without waiting for their commit.
 
-        Returns the decision, and the future of the commit that its reply must wait for, or None.
+        Returns the decision, and the future of the commit that its reply must wait for, or None. Errors are
+        those of `decide`; THROTTLING_QUOTA_EXCEEDED if too many decisions are not committed yet.
         """
         if not self._quorum.is_leader:
             raise KafkaError(ErrorCode.NOT_CONTROLLER, "This node does not lead the metadata quorum.")
@@ -197,7 +198,7 @@ class ControllerRuntime:
         self,
         command: Command,
         request: RequestId | None,
-        client: Asker | None,
+        client: ClientIdentity | None,
         charge: MutationCharge | None,
     ) -> "tuple[Decided, Future[None] | None]":
         """Do what `begin` does, but compute the next image in several turns of the loop.
@@ -259,6 +260,13 @@ class ControllerRuntime:
         if self._quorum.status().wants_entry and not self._pending:
             self._append(self._batch_of([NoOpRecord()]))
         self._remove_lost_voter()
+
+    def idle_s(self) -> float:
+        """Return the seconds until `tick` has work; 0 if something is due that it could not do yet."""
+        status = self._quorum.status()
+        if status.returned or status.wants_entry:
+            return 0.0
+        return max(0, self._controller.next_tick_ms() - self._now_ms()) / 1000
 
     def _remove_lost_voter(self) -> None:
         """Remove a voter whose node came back with another disk; the node can then join again.

@@ -24,9 +24,13 @@ class EncodedAnswers:
         return self._bodies.get(key)
 
     def put(self, key: tuple[object, ...], body: list[Buffer]) -> None:
-        """Keep a body if there is room; older bodies are not evicted for it."""
+        """Keep a body under a new key if there is room; older bodies are not evicted for it."""
         size_bytes = sum(map(len, body))
-        if len(self._bodies) < MAX_ANSWERS and self.used_bytes + size_bytes <= self.limit_bytes:
+        if (
+            key not in self._bodies
+            and len(self._bodies) < MAX_ANSWERS
+            and self.used_bytes + size_bytes <= self.limit_bytes
+        ):
             self._bodies[key] = [bytes(part) for part in body]
             self.used_bytes += size_bytes
 

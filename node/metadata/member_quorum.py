@@ -17,7 +17,7 @@ from ottla.metadata_raft.quorum_raft import RaftQuorum
 from ottla.metadata_raft.record_codec import MetadataBatch
 from ottla.metadata_raft.voters import Voter
 from ottla.node.metadata.metadata_observer import MetadataObserver
-from ottla.node.work.pause import waits_at_most
+from ottla.node.work.pause import until_next, wait_at_most
 
 # How often this node checks that its voter knows a leader; a change of the voters wakes it at once.
 LOOK_S: Final = 0.5
@@ -91,8 +91,8 @@ class MemberQuorum:
     def endpoint_of(self, node_id: int) -> Endpoint | None:
         return self._raft.endpoint_of(node_id) or self._observer.endpoint_of(node_id)
 
-    async def teach(self, voter: Voter, timeout_seconds: float) -> None:
-        await self._raft.teach(voter, timeout_seconds)
+    async def catch_up(self, voter: Voter, timeout_seconds: float) -> None:
+        await self._raft.catch_up(voter, timeout_seconds)
 
     def hand_over(self) -> None:
         self._raft.hand_over()
@@ -114,7 +114,7 @@ class MemberQuorum:
                 elif self._fetching is None and (voters := self._voters_of(self._image)):
                     self._observer.go_on_from(self._image, voters)
                     self._fetching = tasks.create_task(self._observer.run())
-                await waits_at_most(self._wakes, LOOK_S)
+                await wait_at_most(self._wakes, until_next(LOOK_S))
             self._stop_fetching()
 
     def _stop_fetching(self) -> None:

@@ -9,6 +9,7 @@ hundred nodes waiting, every commit would otherwise be a hundred responses.
 import asyncio
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Final, NamedTuple
 
 from ottla.logstore.words.errors import ErrorCode, KafkaError
@@ -58,6 +59,10 @@ class _Snapshot(NamedTuple):
     offset: int
     epoch: int
     content: bytes
+
+
+def _encoded(key: tuple[int, int], image: MetadataImage) -> _Snapshot:
+    return _Snapshot(*key, b"".join(encode_snapshot(image)))
 
 
 class MetadataFeed:
@@ -120,13 +125,13 @@ class MetadataFeed:
         for timer in waiting.values():
             timer.cancel()
         self._to_answer = [*reversed(waiting), *self._to_answer]
-        self._tell_some()
+        self._answer_some()
 
-    def _tell_some(self) -> None:
+    def _answer_some(self) -> None:
         for _ in range(min(ANSWERED_PER_TURN, len(self._to_answer))):
             _finish(self._to_answer.pop())
         if self._to_answer:
-            asyncio.get_running_loop().call_soon(self._tell_some)
+            asyncio.get_running_loop().call_soon(self._answer_some)
 
     def close(self) -> None:
         """Answer all waiting requests with the present metadata."""
@@ -244,17 +249,17 @@ class MetadataFeed:
         key = (image.version + 1, image.epoch)
         made = self._snapshots.get(key)
         if made is None:
-            made = self._snapshots[key] = asyncio.get_running_loop().create_future()
+            # It goes on for other nodes if the one that asked first disconnects.
+            made = asyncio.get_running_loop().run_in_executor(None, _encoded, key, image)
+            made.add_done_callback(partial(self._forget_failed, key))
+            self._snapshots[key] = made
             while len(self._snapshots) > SNAPSHOTS_KEPT:
                 del self._snapshots[next(iter(self._snapshots))]
-            try:
-                content = await asyncio.to_thread(lambda: b"".join(encode_snapshot(image)))
-            except BaseException:
-                self._snapshots.pop(key, None)
-                made.cancel()
-                raise
-            made.set_result(_Snapshot(*key, content))
         return await asyncio.shield(made)
+
+    def _forget_failed(self, key: tuple[int, int], made: asyncio.Future[_Snapshot]) -> None:
+        if made.cancelled() or made.exception() is not None:
+            self._snapshots.pop(key, None)
 
     async def snapshot_piece(self, request: FetchMetadataSnapshotRequest) -> FetchMetadataSnapshotResponse:
         """Return a piece of a snapshot that `fetch` named.

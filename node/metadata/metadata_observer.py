@@ -101,7 +101,7 @@ class MetadataObserver:
     def append(self, batch: MetadataBatch) -> None:
         raise KafkaError(ErrorCode.NOT_CONTROLLER, "This node is not a voter of the metadata quorum.")
 
-    async def teach(self, voter: Voter, timeout_seconds: float) -> None:
+    async def catch_up(self, voter: Voter, timeout_seconds: float) -> None:
         raise KafkaError(ErrorCode.NOT_CONTROLLER, "This node is not a voter of the metadata quorum.")
 
     def hand_over(self) -> None:

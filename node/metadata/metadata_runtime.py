@@ -17,7 +17,7 @@ from typing import Final, overload
 
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.logstore.words.latency import LatencyHistogram
-from ottla.metadata_raft.acl_set import Asker
+from ottla.metadata_raft.acl_set import ClientIdentity
 from ottla.metadata_raft.commands import (
     AddRaftVoter,
     AddRaftVoterReply,
@@ -76,14 +76,16 @@ from ottla.node.metadata.command_sender import CommandSender, Leader, RequestIds
 from ottla.node.metadata.controller_runtime import ControllerRuntime, Decided
 from ottla.node.metadata.encoded_answers import EncodedAnswers
 from ottla.node.metadata.suspected_brokers import SuspectedBrokers
-from ottla.node.work.pause import waits_at_most
+from ottla.node.work.pause import until_next, wait_at_most
 
 # Acts on committed metadata: called with the image and its changes since the previous image.
 Listener = Callable[[MetadataImage, MetadataChanges], None]
 
 DEFAULT_TIMEOUT_MS: Final = 30_000  # as request.timeout.ms of Apache Kafka's clients
-TICK_S: Final = 0.1  # how often the controller does the work that is due by time
-LOOK_S: Final = 0.5  # how often another node checks for a new controller, beside the quorum's notices
+RETRY_S: Final = 0.1  # how often the controller tries work that is due but cannot be done yet
+# How often a node checks for a new controller, beside the quorum's notices, and the controller for work that
+# has become due earlier than it knew.
+LOOK_S: Final = 0.5
 # The time for a voter to connect to a new leader before its connection counts as lost.
 FIRST_DIAL_S: Final = 0.5
 MAX_BACKOFF_S: Final = 0.5
@@ -132,7 +134,7 @@ class MetadataRuntime:
         self._retry_backoff_s = retry_backoff_ms / 1000
         self._ids = RequestIds()
         self.suspects = SuspectedBrokers()
-        self._listeners: list[Listener] = [self.suspects.meet_metadata]
+        self._listeners: list[Listener] = [self.suspects.handle_metadata]
         self._before_image = before_image
         self._commit_listeners: list[Callable[[MetadataBatch | None, MetadataImage], None]] = []
         self._awaited: list[tuple[int, int, Future[None]]] = []  # a heap by offset
@@ -157,7 +159,7 @@ class MetadataRuntime:
 
     @property
     def committed_image(self) -> MetadataImage:
-        """The committed image, by the quorum's name for it."""
+        """The committed image, under the name that `QuorumListener` gives it."""
         return self._image
 
     @property
@@ -219,11 +221,11 @@ class MetadataRuntime:
 
     async def _tick_for_ever(self) -> None:
         while True:
-            await waits_at_most(self._ticks_now, TICK_S if self._quorum.is_leader else LOOK_S)
+            await wait_at_most(self._ticks_now, self._pause_s())
             if self.controller_id != self._known_controller:
                 self._known_controller = self.controller_id
                 if self._known_controller != -1:
-                    self._tell_new_leader()
+                    self._end_backoffs()
                 for listener in self._controller_listeners:
                     listener()
             if self._quorum.is_leader:
@@ -233,6 +235,13 @@ class MetadataRuntime:
                     log.warning(
                         "The controller could not do the work that is due, and will try again soon: %s", error
                     )
+
+    def _pause_s(self) -> float:
+        """Return the seconds until the next tick, which is when the controller has work, so that it idles."""
+        look_s = until_next(LOOK_S)
+        if not self._quorum.is_leader:
+            return look_s
+        return min(look_s, self._controller.idle_s() or RETRY_S)
 
     def tick(self) -> None:
         """Do the work that is due by time, as `run` does regularly while this node leads."""
@@ -258,10 +267,11 @@ class MetadataRuntime:
             self._controller.begin(
                 BrokerConnectionLost(broker_id=broker_id, broker_epoch=broker.broker_epoch)
             )
+            self._ticks_now.set()  # the broker may have to be fenced sooner now
         except KafkaError as error:
             log.info("The lost connection of broker %d is ignored: %s", broker_id, error)
 
-    def peer_is_gone(self, broker_id: int, broker_epoch: int) -> None:
+    def peer_gone(self, broker_id: int, broker_epoch: int) -> None:
         """Report to the controller that a broker's process has ended: its port refuses connections.
 
         While another node leads, the report is kept until this node leads.
@@ -281,86 +291,86 @@ class MetadataRuntime:
 
     @overload
     async def submit(
-        self, command: CreateTopics, timeout_ms: int = ..., client: Asker | None = ...
+        self, command: CreateTopics, timeout_ms: int = ..., client: ClientIdentity | None = ...
     ) -> CreateTopicsReply: ...
     @overload
     async def submit(
-        self, command: DeleteTopics, timeout_ms: int = ..., client: Asker | None = ...
+        self, command: DeleteTopics, timeout_ms: int = ..., client: ClientIdentity | None = ...
     ) -> DeleteTopicsReply: ...
     @overload
     async def submit(
-        self, command: CreatePartitions, timeout_ms: int = ..., client: Asker | None = ...
+        self, command: CreatePartitions, timeout_ms: int = ..., client: ClientIdentity | None = ...
     ) -> CreatePartitionsReply: ...
     @overload
     async def submit(
-        self, command: AlterConfigs, timeout_ms: int = ..., client: Asker | None = ...
+        self, command: AlterConfigs, timeout_ms: int = ..., client: ClientIdentity | None = ...
     ) -> AlterConfigsReply: ...
     @overload
     async def submit(
-        self, command: RegisterBroker, timeout_ms: int = ..., client: Asker | None = ...
+        self, command: RegisterBroker, timeout_ms: int = ..., client: ClientIdentity | None = ...
     ) -> RegisterBrokerReply: ...
     @overload
     async def submit(
-        self, command: BrokerHeartbeat, timeout_ms: int = ..., client: Asker | None = ...
+        self, command: BrokerHeartbeat, timeout_ms: int = ..., client: ClientIdentity | None = ...
     ) -> BrokerHeartbeatReply: ...
     @overload
     async def submit(
-        self, command: UnregisterBroker, timeout_ms: int = ..., client: Asker | None = ...
+        self, command: UnregisterBroker, timeout_ms: int = ..., client: ClientIdentity | None = ...
     ) -> UnregisterBrokerReply: ...
     @overload
     async def submit(
-        self, command: ReportOfflineLogDirs, timeout_ms: int = ..., client: Asker | None = ...
+        self, command: ReportOfflineLogDirs, timeout_ms: int = ..., client: ClientIdentity | None = ...
     ) -> ReportOfflineLogDirsReply: ...
     @overload
     async def submit(
-        self, command: AssignReplicasToDirs, timeout_ms: int = ..., client: Asker | None = ...
+        self, command: AssignReplicasToDirs, timeout_ms: int = ..., client: ClientIdentity | None = ...
     ) -> AssignReplicasToDirsReply: ...
     @overload
     async def submit(
-        self, command: AlterPartition, timeout_ms: int = ..., client: Asker | None = ...
+        self, command: AlterPartition, timeout_ms: int = ..., client: ClientIdentity | None = ...
     ) -> AlterPartitionReply: ...
     @overload
     async def submit(
-        self, command: ElectLeaders, timeout_ms: int = ..., client: Asker | None = ...
+        self, command: ElectLeaders, timeout_ms: int = ..., client: ClientIdentity | None = ...
     ) -> ElectLeadersReply: ...
     @overload
     async def submit(
-        self, command: AlterPartitionReassignments, timeout_ms: int = ..., client: Asker | None = ...
+        self, command: AlterPartitionReassignments, timeout_ms: int = ..., client: ClientIdentity | None = ...
     ) -> AlterPartitionReassignmentsReply: ...
     @overload
     async def submit(
-        self, command: AllocateProducerIds, timeout_ms: int = ..., client: Asker | None = ...
+        self, command: AllocateProducerIds, timeout_ms: int = ..., client: ClientIdentity | None = ...
     ) -> AllocateProducerIdsReply: ...
     @overload
     async def submit(
-        self, command: UpdateFeatures, timeout_ms: int = ..., client: Asker | None = ...
+        self, command: UpdateFeatures, timeout_ms: int = ..., client: ClientIdentity | None = ...
     ) -> UpdateFeaturesReply: ...
     @overload
     async def submit(
-        self, command: AddRaftVoter, timeout_ms: int = ..., client: Asker | None = ...
+        self, command: AddRaftVoter, timeout_ms: int = ..., client: ClientIdentity | None = ...
     ) -> AddRaftVoterReply: ...
     @overload
     async def submit(
-        self, command: RemoveRaftVoter, timeout_ms: int = ..., client: Asker | None = ...
+        self, command: RemoveRaftVoter, timeout_ms: int = ..., client: ClientIdentity | None = ...
     ) -> RemoveRaftVoterReply: ...
     @overload
     async def submit(
-        self, command: CreateAcls, timeout_ms: int = ..., client: Asker | None = ...
+        self, command: CreateAcls, timeout_ms: int = ..., client: ClientIdentity | None = ...
     ) -> CreateAclsReply: ...
     @overload
     async def submit(
-        self, command: DeleteAcls, timeout_ms: int = ..., client: Asker | None = ...
+        self, command: DeleteAcls, timeout_ms: int = ..., client: ClientIdentity | None = ...
     ) -> DeleteAclsReply: ...
     @overload
     async def submit(
-        self, command: AlterClientQuotas, timeout_ms: int = ..., client: Asker | None = ...
+        self, command: AlterClientQuotas, timeout_ms: int = ..., client: ClientIdentity | None = ...
     ) -> AlterClientQuotasReply: ...
     @overload
     async def submit(
-        self, command: AlterUserScramCredentials, timeout_ms: int = ..., client: Asker | None = ...
+        self, command: AlterUserScramCredentials, timeout_ms: int = ..., client: ClientIdentity | None = ...
     ) -> AlterUserScramCredentialsReply: ...
     async def submit(
-        self, command: Command, timeout_ms: int = DEFAULT_TIMEOUT_MS, client: Asker | None = None
+        self, command: Command, timeout_ms: int = DEFAULT_TIMEOUT_MS, client: ClientIdentity | None = None
     ) -> Reply:
         """Submit a command to the controller, and return its reply once this node has published the change.
 
@@ -376,7 +386,7 @@ class MetadataRuntime:
             return await self._submit(command, sequence, deadline, client)
 
     async def _submit(
-        self, command: Command, sequence: int | None, deadline: float, client: Asker | None
+        self, command: Command, sequence: int | None, deadline: float, client: ClientIdentity | None
     ) -> Reply:
         loop = get_running_loop()
         backoff_s = self._retry_backoff_s
@@ -387,13 +397,13 @@ class MetadataRuntime:
             try:
                 if self._quorum.is_leader:
                     return (await self._controller.decide(command, request, client)).reply
-                asked_last = self._whom_to_ask(asked_last)
+                asked_last = self._leader_to_ask(asked_last)
                 decided = await self._ask(asked_last.node_id, command, request, deadline, client)
                 await self._wait_for(decided.offset, deadline)
                 return decided.reply
             except KafkaError as error:
                 if error.code not in _RETRIED or loop.time() + backoff_s >= deadline:
-                    raise _told(error) from None
+                    raise _client_error(error) from None
             try:
                 async with asyncio.timeout(backoff_s * (0.5 + self._chance.random() / 2)):
                     await new_leader.wait()
@@ -401,12 +411,12 @@ class MetadataRuntime:
             except TimeoutError:
                 backoff_s = min(2 * backoff_s, MAX_BACKOFF_S)
 
-    def _tell_new_leader(self) -> None:
+    def _end_backoffs(self) -> None:
         """End the backoff of commands that wait to be sent again: a heartbeat must not be late."""
         self._new_leader.set()
         self._new_leader = asyncio.Event()
 
-    def _whom_to_ask(self, asked_last: Leader) -> Leader:
+    def _leader_to_ask(self, asked_last: Leader) -> Leader:
         """Return the known leader, or else another voter than the last one asked, with epoch -1: it may know.
 
         A leader that rejected a command in this epoch is not asked again in it; any other node is, since it
@@ -427,7 +437,7 @@ class MetadataRuntime:
         command: Command,
         request: RequestId | None,
         deadline: float,
-        client: Asker | None,
+        client: ClientIdentity | None,
     ) -> Decided:
         if self._sender is None or node_id in (-1, self.broker_id):
             raise KafkaError(ErrorCode.NOT_CONTROLLER, "No node is known to lead the metadata quorum.")
@@ -435,7 +445,7 @@ class MetadataRuntime:
         return await self._sender.send(node_id, command, request, max(0.001, timeout_s), client)
 
     async def decide(
-        self, command: Command, request: RequestId | None, client: Asker | None = None
+        self, command: Command, request: RequestId | None, client: ClientIdentity | None = None
     ) -> Decided:
         """Decide the command of a peer, for itself or for a client; NOT_CONTROLLER unless this node leads."""
         return await self._controller.decide(command, request, client)
@@ -459,6 +469,8 @@ class MetadataRuntime:
     def handle_commit(self, batch: MetadataBatch, image: MetadataImage, changes: MetadataChanges) -> None:
         """Publish a committed image, then let the command of its batch return."""
         committed = self._controller.handle_commit(batch, image)
+        if changes.configs:
+            self._ticks_now.set()  # topics may allow unclean elections now, or work be due earlier
         for listener in self._commit_listeners:
             listener(batch, image)
         self._publish(image, changes)
@@ -479,7 +491,7 @@ class MetadataRuntime:
     def handle_leadership(self, epoch: int) -> None:
         """Begin to decide commands; brokers that lost their connection to this node may have ended."""
         self._ticks_now.set()
-        self._tell_new_leader()
+        self._end_backoffs()
         # Voters learn of the new leader at once, so a voter without a connection to this node makes one now.
         dialling_until_s = get_running_loop().time() + FIRST_DIAL_S
         lost_at_s = dict.fromkeys(self._voters(), dialling_until_s) | self._lost_at_s
@@ -494,7 +506,7 @@ class MetadataRuntime:
         gone, self._gone = self._gone, {}
         for broker_id, broker_epoch in gone.items():
             if not self._is_connected(broker_id):
-                self.peer_is_gone(broker_id, broker_epoch)
+                self.peer_gone(broker_id, broker_epoch)
 
     def handle_resignation(self, detail: str) -> None:
         """Fail the commands that are not committed; `submit` and other nodes send them to the next leader."""
@@ -520,7 +532,7 @@ class MetadataRuntime:
                 reached.set_result(None)
 
 
-def _told(error: KafkaError) -> KafkaError:
+def _client_error(error: KafkaError) -> KafkaError:
     """Return the error for the caller: NETWORK_EXCEPTION becomes REQUEST_TIMED_OUT.
 
     A connection between nodes was lost, not that of the client.

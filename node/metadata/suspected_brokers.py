@@ -40,11 +40,11 @@ class SuspectedBrokers:
     __slots__ = (
         "_behind",
         "_changed",
-        "_fallen",
+        "_failed",
         "_gone",
         "_led_until_s",
-        "_look",
         "_next_look_s",
+        "_probe",
         "_suspected",
         "_up",
     )
@@ -53,32 +53,32 @@ class SuspectedBrokers:
         # Times, by the loop's clock.
         self._suspected: dict[int, float] = {}  # until which requests wait for these brokers
         self._gone: dict[int, float] = {}  # until which these brokers count as gone
-        self._fallen: dict[int, float] = {}  # until which responses still name these brokers
+        self._failed: dict[int, float] = {}  # until which responses still name these brokers
         self._led_until_s = 0.0  # until which requests wait for partitions without a leader
         self._up: set[int] = set()  # brokers that were up in the last image
         self._changed = asyncio.Event()  # set and replaced when a broker is trusted or the metadata changed
-        self._look: Callable[[int], Awaitable[object]] | None = None
+        self._probe: Callable[[int], Awaitable[object]] | None = None
         self._next_look_s = 0.0
         self._behind = 0  # requests that wait for any change of the metadata
 
     def __bool__(self) -> bool:
-        return bool(self._suspected or self._gone or self._fallen)
+        return bool(self._suspected or self._gone or self._failed)
 
     def suspect(self, broker_id: int) -> None:
         """Suspect a broker because a connection to it has ended: requests for its partitions wait."""
         if broker_id not in self._suspected:
             self._suspected[broker_id] = asyncio.get_running_loop().time() + WAIT_S
 
-    def is_gone(self, broker_id: int) -> None:
+    def mark_gone(self, broker_id: int) -> None:
         """Record that the port of a suspected broker refuses connections."""
         if broker_id in self._suspected:
             self._gone[broker_id] = asyncio.get_running_loop().time() + GONE_S
 
-    def look_by(self, look: Callable[[int], Awaitable[object]]) -> None:
+    def probe_by(self, probe: Callable[[int], Awaitable[object]]) -> None:
         """Set the function that probes a broker, and suspects it if its connection ends instead."""
-        self._look = look
+        self._probe = probe
 
-    async def hear(self, leaders: Callable[[], Collection[int]]) -> None:
+    async def probe_leaders(self, leaders: Callable[[], Collection[int]]) -> None:
         """Detect leaders that failed a moment before a metadata request whose response would name `leaders`.
 
         A client whose leader is killed may send the request within a millisecond; after a response with the
@@ -90,29 +90,29 @@ class SuspectedBrokers:
         for _ in range(TURNS):
             await asyncio.sleep(0)
         now = asyncio.get_running_loop().time()
-        if self or self._look is None or now < self._next_look_s:
+        if self or self._probe is None or now < self._next_look_s:
             return
         self._next_look_s = now + LOOK_PAUSE_S
         with suppress(TimeoutError):
             async with asyncio.timeout(LOOK_S):
                 for broker_id in leaders():
-                    await self._look(broker_id)
+                    await self._probe(broker_id)
 
     def trust(self, broker_id: int) -> None:
         """Stop suspecting a broker: it has a connection to this node, or its port answers."""
         if (self._suspected.pop(broker_id, None), self._gone.pop(broker_id, None)) != (None, None):
             self._wake()
 
-    def meet_metadata(self, image: MetadataImage, changes: MetadataChanges) -> None:
+    def handle_metadata(self, image: MetadataImage, changes: MetadataChanges) -> None:
         """Apply the changed brokers of a new image: the metadata replace the suspicion of each."""
         for broker_id in changes.brokers:
             broker = image.brokers.get(broker_id)
             if broker is not None and not broker.fenced:
                 self._up.add(broker_id)
-                self._fallen.pop(broker_id, None)
+                self._failed.pop(broker_id, None)
             elif broker_id in self._up:
                 self._up.discard(broker_id)
-                self._fell(broker_id)
+                self._broker_failed(broker_id)
         if self:
             for broker_id in changes.brokers:
                 self._suspected.pop(broker_id, None)
@@ -120,17 +120,17 @@ class SuspectedBrokers:
         if self or self._behind:
             self._wake()
 
-    def _fell(self, broker_id: int) -> None:
+    def _broker_failed(self, broker_id: int) -> None:
         loop = asyncio.get_running_loop()
-        self._fallen[broker_id] = loop.time() + NAMED_S
+        self._failed[broker_id] = loop.time() + NAMED_S
         self._led_until_s = loop.time() + WAIT_S
-        loop.call_later(NAMED_S, self.fallen)
+        loop.call_later(NAMED_S, self.failed)
 
-    def fallen(self) -> Collection[int]:
+    def failed(self) -> Collection[int]:
         """Return the failed brokers that responses still name."""
         now = asyncio.get_running_loop().time()
-        self._fallen = {broker_id: until_s for broker_id, until_s in self._fallen.items() if now < until_s}
-        return self._fallen
+        self._failed = {broker_id: until_s for broker_id, until_s in self._failed.items() if now < until_s}
+        return self._failed
 
     def gone(self) -> Collection[int]:
         """Return the brokers that responses do not name as leaders: their ports refuse connections."""

@@ -133,7 +133,9 @@ def _replicas_of(wanted: int, image: MetadataImage, config: BrokerConfig) -> int
 
     Apache Kafka does not create an internal topic while there are fewer brokers than its replicas, by default
     3; a single node without configuration could then never serve a group. Nodes that are known but not up yet
-    count, or the topics of a starting cluster would have too few replicas for ever.
+    count, or the topics of a starting cluster would have too few replicas for ever. Voters that are no
+    brokers count with them: a cluster with fewer brokers than separate controllers needs the setting, as with
+    Apache Kafka.
     """
     voters = len(image.voters) or len(config.controller_quorum_voters)
     return max(1, min(wanted, max(len(image.brokers), voters)))

@@ -117,7 +117,11 @@ def raft_families(
         ),
         ("high_watermark", "The offset after the last committed metadata record.", quorum.high_watermark),
         ("log_end_offset", "The offset after the last metadata record of this node.", quorum.log_end_offset),
-        ("log_end_epoch", "The epoch of the last metadata record of this node.", quorum.epoch),
+        (
+            "log_end_epoch",
+            "The current epoch of the metadata quorum, in which its leader appends records.",
+            quorum.epoch,
+        ),
         ("number_of_voters", "The number of voters of the metadata quorum.", quorum.voter_count),
         ("number_of_observers", "The number of running brokers that are not voters.", quorum.observer_count),
         (
@@ -283,7 +287,8 @@ def kminion_families(
 ) -> Iterator[Family]:
     """Yield kminion_kafka_* of the cluster, its brokers, topics and log directories.
 
-    Sums are over `partitions`; those in `shown` have samples of their own.
+    Sums are over all of `partitions`; those in `shown` have samples of their own, and so have
+    `max_partitions` topics.
     """
     low: dict[str, int] = defaultdict(int)
     high: dict[str, int] = defaultdict(int)
@@ -306,7 +311,7 @@ def kminion_families(
         )
 
     def by_topic(name: str, words: str, values: Mapping[str, int]) -> Family:
-        rows = ((labels(topic_name=topic), value) for topic, value in values.items())
+        rows = ((labels(topic_name=topic), value) for topic, value in islice(values.items(), max_partitions))
         return gauge(f"kminion_kafka_topic_{name}", words, rows)
 
     own = image.brokers.get(node_id)

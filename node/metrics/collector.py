@@ -221,7 +221,7 @@ class NodeCollector:
 
     async def _with_lag(self, groups: Sequence[GroupReading], pace: Pace) -> list[GroupReading]:
         """Return the groups with their lag; partitions whose leader does not answer in time have none."""
-        places = read_groups.places_of(groups)
+        places = read_groups.offsets_to_measure(groups)
         if not places:
             return list(groups)
         try:
@@ -241,7 +241,7 @@ class NodeCollector:
     ) -> list[GroupReading]:
         """Return the share groups with states on this node, and their lag if the leaders answer in time."""
         ends: Mapping[GroupOffset, PartitionLag] = {}
-        places = read_share_starts.places_of(starts)
+        places = read_share_starts.ends_to_measure(starts)
         if places:
             with suppress(KafkaError):
                 ends = await self._facts.run(
@@ -332,7 +332,7 @@ class NodeCollector:
         if KMINION in config.ottla_metrics_exporters:
             yield from kminion_families(
                 image,
-                partitions[:most],
+                partitions,
                 shown,
                 lambda topic: cleanup_policy_of(config, image, topic),
                 node_id=config.node_id,

@@ -107,7 +107,7 @@ def summary_ms(
     return Family(name, documentation, "summary", lines())
 
 
-def of_library(metric: Metric) -> Family:
+def library_family(metric: Metric) -> Family:
     """Return the family of a metric from a collector of the Prometheus library."""
     name = f"{metric.name}_total" if metric.type == "counter" else metric.name
 

@@ -7,7 +7,16 @@ from typing import Final
 from prometheus_client import CollectorRegistry, GCCollector, ProcessCollector
 
 from ottla.node.counters.rest_work import RestWork
-from ottla.node.metrics.family import NO_LABELS, Family, counter, gauge, histogram, info, labels, of_library
+from ottla.node.metrics.family import (
+    NO_LABELS,
+    Family,
+    counter,
+    gauge,
+    histogram,
+    info,
+    labels,
+    library_family,
+)
 from ottla.node.metrics.loop_watch import LoopWatch
 from ottla.node.metrics.readings import NodeReading
 
@@ -22,7 +31,7 @@ class ProcessFamilies:
         self._collectors = (ProcessCollector(registry=_UNREGISTERED), GCCollector(registry=_UNREGISTERED))
 
     def collect(self) -> list[Family]:
-        families = [of_library(metric) for one in self._collectors for metric in one.collect()]
+        families = [library_family(metric) for one in self._collectors for metric in one.collect()]
         return families + _disk_families()
 
 

@@ -94,7 +94,7 @@ def with_offsets(group: GroupReading, offsets: Offsets) -> GroupReading:
     return replace(group, committed=committed)
 
 
-def places_of(groups: Sequence[GroupReading]) -> list[GroupOffset]:
+def offsets_to_measure(groups: Sequence[GroupReading]) -> list[GroupOffset]:
     """Return the committed offsets whose lag must be measured for these groups, each once."""
     return list(
         dict.fromkeys(
@@ -105,9 +105,9 @@ def places_of(groups: Sequence[GroupReading]) -> list[GroupOffset]:
     )
 
 
-async def measure(services: Services, places: Sequence[GroupOffset]) -> dict[GroupOffset, PartitionLag]:
-    """Measure the lag of each place; places whose leader does not answer in time are missing."""
-    return await services.group_lag.measure(places, timeout_s=LAG_TIMEOUT_S)
+async def measure(services: Services, offsets: Sequence[GroupOffset]) -> dict[GroupOffset, PartitionLag]:
+    """Measure the lag at each offset; those whose leader does not answer in time are missing."""
+    return await services.group_lag.measure(offsets, timeout_s=LAG_TIMEOUT_S)
 
 
 def with_lag(group: GroupReading, lags: Mapping[GroupOffset, PartitionLag]) -> GroupReading:
@@ -115,5 +115,5 @@ def with_lag(group: GroupReading, lags: Mapping[GroupOffset, PartitionLag]) -> G
     found = []
     for one in group.committed:
         lag = lags.get(GroupOffset(TopicPartition(one.topic, one.partition), one.offset))
-        found.append(one if lag is None else one._replace(lag=lag.records, lag_ms=lag.behind_ms))
+        found.append(one if lag is None else one._replace(lag=lag.records, lag_ms=lag.lag_ms))
     return replace(group, committed=found)

@@ -48,7 +48,7 @@ def read_share_starts(services: Services, most: int) -> Steps[tuple[dict[str, li
     return starts, left_out
 
 
-def places_of(starts: Mapping[str, Sequence[ShareStart]]) -> list[GroupOffset]:
+def ends_to_measure(starts: Mapping[str, Sequence[ShareStart]]) -> list[GroupOffset]:
     """Return the partitions whose ends are needed, each once."""
     places = {TopicPartition(one.topic, one.partition) for ones in starts.values() for one in ones}
     return [GroupOffset(place, None) for place in sorted(places)]

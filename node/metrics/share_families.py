@@ -67,10 +67,10 @@ def share_families(reading: ShareReading) -> Iterator[Family]:
         [(text, one.failed_produces) for text, one in letters],
     )
     yield counter(
-        "ottla_share_group_unobeyed_dead_letters_total",
+        "ottla_share_group_omitted_dead_letters_total",
         "Records of a share group that were archived without the dead letters that its settings require, "
         "because share.version is below 2.",
-        [(text, one.unobeyed) for text, one in letters],
+        [(text, one.ignored) for text, one in letters],
     )
     yield from _partition_families(reading)
 

@@ -19,14 +19,14 @@ unsent_answers      the memory of responses that clients do not read fast enough
 answers             the forms in which a handler answers a request
 login               the interfaces of logins for connections and listeners
 not_served          detects why a request is not served: foreign bytes, a gone client, failed work
-owed_answers        the responses that a connection owes, in the order of their requests
+ordered_answers     the responses that a connection owes, in the order of their requests
 connection_reserve  room for peers and administrators beyond the limits of connections
 file_sender         sends records from files to a socket, past its transport
 file_answers        sends a connection's responses from files, past its transport if possible
 read_turn           the time for which the loop reads on from a connection that sends much
 throttle            the wait of a client that exceeded a quota
 connection_host     the part of a listener that its connections need
-handshake_lane      computes TLS handshakes in two threads beside the loop
+handshake_executor  computes TLS handshakes in two threads beside the loop
 tls_transport       TLS between the socket and a connection
 peer_network        the connections of this node to the other nodes of its cluster
 connection          one client's connection: receives requests, serves them in order, sends the responses

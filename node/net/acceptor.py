@@ -12,7 +12,7 @@ from typing import Final
 
 import uvloop
 
-ACCEPTS_A_TURN: Final = 8
+ACCEPTS_PER_TURN: Final = 8
 
 
 class Acceptor:
@@ -42,7 +42,7 @@ class Acceptor:
         self._servers.append(first)
         bound = first.sockets[0]
         if _is_of_libuv(loop := asyncio.get_running_loop()):
-            for _ in range(ACCEPTS_A_TURN - 1):
+            for _ in range(ACCEPTS_PER_TURN - 1):
                 handle = socket.socket(fileno=os.dup(bound.fileno()))
                 server = await loop.create_server(
                     self._make_protocol, sock=handle, backlog=backlog, start_serving=False

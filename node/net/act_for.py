@@ -85,7 +85,8 @@ def _signed(secret: bytes, label: bytes, challenge: ActingChallenge, caller: Cal
 def answer_hello(request: ActForRequest, secrets: ActingSecrets) -> tuple[ActForResponse, ActingChallenge]:
     """Return the response to the first step, and the challenge to keep for the second.
 
-    INVALID_REQUEST for a message that no node sends; INCONSISTENT_CLUSTER_ID for a node of another cluster.
+    INVALID_REQUEST for a message that no node sends; INCONSISTENT_CLUSTER_ID for a node of another cluster;
+    CLUSTER_AUTHORIZATION_FAILED for another node if this one has no secret of the cluster.
     """
     own = secrets.identity()
     if request.step != HELLO or len(request.nonce) != NONCE_BYTES or request.node_id < 0:
@@ -105,7 +106,11 @@ def answer_hello(request: ActForRequest, secrets: ActingSecrets) -> tuple[ActFor
 
 
 def check_caller(request: ActForRequest, challenge: ActingChallenge, secrets: ActingSecrets) -> Caller:
-    """Return the caller that a proven node acts for; CLUSTER_AUTHORIZATION_FAILED if it is not proven."""
+    """Return the caller that a proven node acts for.
+
+    CLUSTER_AUTHORIZATION_FAILED if the node is not proven, INVALID_REQUEST for a caller without a name or a
+    host, or with one that is too long.
+    """
     caller = Caller(request.principal, request.host, request.is_local)
     expected = _signed(secrets.secret(challenge.client.node_id), _CLIENT, challenge, caller)
     if request.step != ACT or not hmac.compare_digest(request.proof, expected):

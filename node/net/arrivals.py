@@ -20,7 +20,7 @@ MAX_EARLY_BYTES: Final = 4_096  # of a client that sends before it is let in: uv
 NOTHING: Final = memoryview(b"")
 
 
-class Entrance(Protocol):
+class ListenerPart(Protocol):
     """The part of the listener that arrivals need."""
 
     name: str
@@ -33,7 +33,10 @@ class Entrance(Protocol):
 
 
 def give_to(protocol: asyncio.BufferedProtocol, transport: asyncio.Transport, early: memoryview) -> None:
-    """Switch a connection to another protocol, which first receives the bytes that the client sent early."""
+    """Switch a connection to another protocol, which first receives the bytes that the client sent early.
+
+    The protocol may close the connection before it has received all of them.
+    """
     transport.set_protocol(protocol)
     protocol.connection_made(transport)
     if transport.is_closing():
@@ -50,7 +53,7 @@ def give_to(protocol: asyncio.BufferedProtocol, transport: asyncio.Transport, ea
 class Arrivals:
     """The connections of one listener that are not let in yet."""
 
-    def __init__(self, listener: Entrance, rates: ConnectionRates) -> None:
+    def __init__(self, listener: ListenerPart, rates: ConnectionRates) -> None:
         self._listener = listener
         self._rates = rates
         self._waiting: dict[str, deque[Arrival]] = {}  # by network, in the order of their turns
@@ -72,7 +75,7 @@ class Arrivals:
         arrival.connection_made(transport)
 
     def arrived(self, arrival: "Arrival") -> None:
-        """Hold a connection, or let it in at once."""
+        """Hold a connection, let it in at once, or abort it if too many wait."""
         listener = self._listener
         sock = arrival.transport.get_extra_info("socket")
         is_too_much = sock is not None and sock.fileno() >= listener.file_limit
@@ -118,18 +121,18 @@ class Arrivals:
                 self._waiting[network] = of_network
             wait_ms = self._rates.enter(self._listener.name, is_protected=self._listener.is_protected)
             if not wait_ms:
-                self._let_in(arrival)
+                self._admit(arrival)
                 continue
             self._next = arrival
-            self._listener.loop.call_later(wait_ms / 1_000, self._time_is_over)
+            self._listener.loop.call_later(wait_ms / 1_000, self._admit_next)
 
-    def _time_is_over(self) -> None:
+    def _admit_next(self) -> None:
         arrival, self._next = self._next, None
         if arrival is not None and arrival in self._held:
-            self._let_in(arrival)
+            self._admit(arrival)
         self._go_on()
 
-    def _let_in(self, arrival: "Arrival") -> None:
+    def _admit(self, arrival: "Arrival") -> None:
         self._held.discard(arrival)
         transport = arrival.transport
         if transport.is_closing():
@@ -137,7 +140,10 @@ class Arrivals:
         give_to(self._listener.make_protocol(), transport, arrival.early)
 
     def _make_room(self, network: str) -> bool:
-        """Abort the newest connection of the network that has most; False if that is the arriving network."""
+        """Abort the newest connection of the network that has most; return True if there is room now.
+
+        It aborts none if the arriving network would then have as many as any other.
+        """
         most = max(self._waiting, key=lambda one: len(self._waiting[one]), default=network)
         if len(self._waiting.get(network, ())) + 1 >= len(self._waiting.get(most, ())):
             return False

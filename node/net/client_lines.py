@@ -37,7 +37,7 @@ class ClientLines:
         self._left_out: dict[str, int] = {}
         _all.add(self)
 
-    def tell(
+    def log(
         self,
         level: int,
         address: str,
@@ -50,16 +50,16 @@ class ClientLines:
             return
         with self._lock:
             counts = self._ended_counts()
-            is_told = self._take(network_of(address))
-        self._tell_counts(counts)
-        if is_told:
+            is_logged = self._take(network_of(address))
+        self._log_counts(counts)
+        if is_logged:
             self._log.log(level, message, *values, exc_info=_exc_info(error), stacklevel=2)
 
-    def tell_left_out(self) -> None:
+    def log_left_out(self) -> None:
         """Log how many lines were left out, if the window in which they were counted is over."""
         with self._lock:
             counts = self._ended_counts()
-        self._tell_counts(counts)
+        self._log_counts(counts)
 
     def _take(self, address: str) -> bool:
         lines = self._lines_of.get(address, 0)
@@ -83,7 +83,7 @@ class ClientLines:
         self._ends_s = now_s + WINDOW_S
         return counts
 
-    def _tell_counts(self, counts: dict[str, int]) -> None:
+    def _log_counts(self, counts: dict[str, int]) -> None:
         for address, count in counts.items():
             self._log.warning(
                 "%d more lines like those above, caused by %s, were left out.",
@@ -92,10 +92,10 @@ class ClientLines:
             )
 
 
-def tell_all_left_out() -> None:
+def log_all_left_out() -> None:
     """Log how many lines of all loggers were left out; called every few seconds."""
     for lines in list(_all):
-        lines.tell_left_out()
+        lines.log_left_out()
 
 
 _ExcInfo = tuple[type[BaseException], BaseException, TracebackType | None]

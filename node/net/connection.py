@@ -33,7 +33,7 @@ from ottla.node.net.file_pipe import Piece
 from ottla.node.net.gathered_answers import GatheredAnswers
 from ottla.node.net.login import Login
 from ottla.node.net.not_served import LOOK_FOR_END_SECONDS, Failure, no_frame, outcome_of, peer_has_ended
-from ottla.node.net.owed_answers import Owed, OwedAnswers
+from ottla.node.net.ordered_answers import OrderedAnswer, OrderedAnswers
 from ottla.node.net.read_turn import ReadTurn
 from ottla.node.net.receive_buffer import INITIAL_BUFFER_BYTES, LARGE_FRAME_BYTES, SIZE_BYTES, ReceiveBuffer
 from ottla.node.net.receive_windows import WIDENING_FRAME_BYTES
@@ -54,7 +54,7 @@ log = logging.getLogger(__name__)
 _lines = ClientLines(log)
 
 
-def _is_administrators(access: Access) -> bool:
+def _may_alter_cluster(access: Access) -> bool:
     """Return True if a principal is authenticated and may alter the cluster."""
     return access.principal != ANONYMOUS and access.is_granted_of_cluster(AclOperation.ALTER)
 
@@ -68,7 +68,7 @@ class Connection(asyncio.BufferedProtocol):
         "_gathered",
         "_has_ended",
         "_listener",
-        "_owed",
+        "_ordered",
         "_proven_service",
         "_release",
         "_service",
@@ -95,7 +95,7 @@ class Connection(asyncio.BufferedProtocol):
         self._proven_service = listener.service  # used once the other end is proven to be a node
         self._gathered: GatheredAnswers = listener.gathered
         self.buffer = ReceiveBuffer(listener.memory, listener.max_frame_bytes)
-        self._owed = OwedAnswers()
+        self._ordered = OrderedAnswers()
         self.state: Serving = _READY
         self.reading: Reading = _ON
         self.is_write_blocked = False
@@ -149,7 +149,7 @@ class Connection(asyncio.BufferedProtocol):
         # A request that only waits is given up; one that is under way continues without its client.
         if waiting is not None and not self._is_under_way(waiting):
             waiting.cancel()
-        self._owed.give_up()
+        self._ordered.give_up()
         self.buffer.close(self)
         self.release_unsent()
         self._listener.receive_windows.give_back(self._window_bytes)
@@ -180,10 +180,10 @@ class Connection(asyncio.BufferedProtocol):
         self._gathered.send_all()  # The transport may close, and does not know of the gathered responses.
         if self.state is _CLOSED:
             return not self._may_write()
-        if self.state is _THROTTLED and not self._owed.in_order and not self.buffer.has_whole_frame:
+        if self.state is _THROTTLED and not self._ordered.in_order and not self.buffer.has_whole_frame:
             return False  # nothing is left to be answered
         if not self._only_waits():
-            self._has_ended = self.state is not _READY or bool(self._owed.in_order)
+            self._has_ended = self.state is not _READY or bool(self._ordered.in_order)
         return self._has_ended
 
     def pause_writing(self) -> None:
@@ -194,8 +194,8 @@ class Connection(asyncio.BufferedProtocol):
     def resume_writing(self) -> None:
         self.is_write_blocked = False
         self.release_unsent()
-        if self._owed.in_order:
-            self._pay()
+        if self._ordered.in_order:
+            self._send_ready()
         if self.state is _BLOCKED and not self.is_write_blocked:
             self._continue()
 
@@ -206,7 +206,7 @@ class Connection(asyncio.BufferedProtocol):
     # ---- called by the service ----------------------------------------------------------------------
 
     def recognize(self, peer_id: int) -> None:
-        """Note that the other end is proven to be that node of the cluster."""
+        """Note that the other end is proven to be that node of the cluster, and serve it every API."""
         self._service = self._proven_service
         self._listener.recognize(self, peer_id)
 
@@ -219,7 +219,7 @@ class Connection(asyncio.BufferedProtocol):
         self.info = replace(
             self.info, access=access, caller_host=caller.host, caller_is_local=caller.is_local
         )
-        if self._listener.is_let_in(self) and not _is_administrators(access):
+        if self._listener.is_administrator(self) and not _may_alter_cluster(access):
             self.abort(
                 "the limits of connections are reached, and the remaining places are for administrators"
             )
@@ -255,17 +255,17 @@ class Connection(asyncio.BufferedProtocol):
     def identify(self, principal: str) -> None:
         """Note the authenticated principal of the other end, before anything is served.
 
-        An administrator is let in even beyond the limits.
+        Beyond the limits of connections an administrator keeps its connection, if there is room for it.
         """
         access = self._listener.access_of(principal, self.info.client_host)
         self.info = replace(self.info, access=access)
-        if self._listener.is_beyond_limits(self) and _is_administrators(access):
-            self._listener.let_in(self)
+        if self._listener.is_beyond_limits(self) and _may_alter_cluster(access):
+            self._listener.admit_administrator(self)
             if self._service is self._listener.opening_service and not self._listener.is_beyond_limits(self):
                 self._service = self._proven_service
 
     def refuse(self, reason: str) -> None:
-        """Close and log the reason; responses to earlier requests are still sent."""
+        """Close and log the reason, once all earlier requests have their responses."""
         if self.state is not _CLOSED:
             self._refuse_in_turn(reason, [])
 
@@ -279,7 +279,7 @@ class Connection(asyncio.BufferedProtocol):
         """Close at once, drop unsent responses, and log the reason."""
         if self.state is not _CLOSED:
             self._end()
-            self._listener.complain(self.info, reason)
+            self._listener.log_rejected(self.info, reason)
         self._transport.abort()
 
     def release_unsent(self) -> None:
@@ -293,11 +293,11 @@ class Connection(asyncio.BufferedProtocol):
         self._transport.abort()
 
     def close(self) -> None:
-        """Close when all responses are sent."""
+        """Close once the responses that are ready are sent; requests that still wait get none."""
         if self.state is _CLOSED:
             return
-        if self._owed.in_order:
-            self._pay(is_last=True)
+        if self._ordered.in_order:
+            self._send_ready(is_last=True)
             if self.state is _CLOSED:
                 return  # a refusal among the owed answers has closed it
         self._gathered.send_all()
@@ -361,7 +361,7 @@ class Connection(asyncio.BufferedProtocol):
         self._move(_THROTTLED)
         throttle.wait_out(self)
 
-    def throttle_is_over(self) -> None:
+    def end_throttle(self) -> None:
         """Serve the next request (`Throttle`)."""
         self._continue()
 
@@ -379,7 +379,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _serve_frames(self) -> None:
         """Serve all whole frames of the buffer, then make room for the next read."""
-        buffer, owed = self.buffer, self._owed.in_order
+        buffer, ordered = self.buffer, self._ordered.in_order
         view, position, end = buffer.view, buffer.start, buffer.end
         if end - position > buffer.peak_bytes:
             buffer.peak_bytes = end - position
@@ -400,7 +400,7 @@ class Connection(asyncio.BufferedProtocol):
                 self._move(_YIELDING)
                 self._listener.loop.call_soon(self._continue)
                 break
-            if owed and not self._owed.lets_pass(view, position + SIZE_BYTES, stop):
+            if ordered and not self._ordered.may_serve(view, position + SIZE_BYTES, stop):
                 self._move(_HELD)
                 break
             if stop - position > LARGE_FRAME_BYTES:
@@ -412,9 +412,9 @@ class Connection(asyncio.BufferedProtocol):
                 if type(run.answers) is Pending:
                     self._flush(out)
                     out = []
-                    self._owe(run.answers, None)
-                elif owed:
-                    self._owed.add(cast(Answer, run.answers))
+                    self._await_answer(run.answers, None)
+                elif ordered:
+                    self._ordered.add(cast(Answer, run.answers))
                 else:
                     out += cast("list[Piece]", run.answers)
                 continue
@@ -437,8 +437,8 @@ class Connection(asyncio.BufferedProtocol):
                 service = self._service
                 serve, serve_run = service.serve, service.serve_run
             if type(answer) is list:
-                if owed:
-                    self._owed.add(answer)
+                if ordered:
+                    self._ordered.add(answer)
                     continue
                 out += answer
                 if len(answer) > 1:
@@ -449,7 +449,7 @@ class Connection(asyncio.BufferedProtocol):
                 self._flush(out)
                 out = []
                 if answer.is_carried_out:
-                    self._owe(answer, frame)
+                    self._await_answer(answer, frame)
                     continue
                 if answer.keeps_nothing:
                     self._wait_for(answer, memoryview(bytes(frame[:FRAME_HEAD_BYTES])))
@@ -459,7 +459,7 @@ class Connection(asyncio.BufferedProtocol):
                 break
         if out:
             self._flush(out)
-        if self._has_ended and self.state is _READY and not owed:
+        if self._has_ended and self.state is _READY and not ordered:
             self.close()
         else:
             self._make_room()
@@ -503,18 +503,18 @@ class Connection(asyncio.BufferedProtocol):
         """Close for bytes that are refused, once all earlier requests have their responses."""
         if self.state is _CLOSED:  # the earlier responses may exceed what the peer reads
             return
-        if not self._owed.in_order:
+        if not self._ordered.in_order:
             self._refuse(reason, out)
             return
         assert not out, "an answer behind an owed one is owed, too"
-        self._owed.add_refusal(reason)
+        self._ordered.add_refusal(reason)
         self._move(_REFUSED)
         self._pause_reading()
 
     def _refuse(self, reason: str, out: list[Piece]) -> None:
         """Send the earlier responses, then close: Kafka has no other answer to malformed bytes."""
         self._flush(out)
-        self._listener.complain(self.info, reason)
+        self._listener.log_rejected(self.info, reason)
         self.close()
 
     def _fail(self, frame: memoryview, error: BaseException) -> "Answer | CloseConnection":
@@ -529,16 +529,16 @@ class Connection(asyncio.BufferedProtocol):
 
     # ---- answers that are owed ---------------------------------------------------------------------
 
-    def _owe(self, pending: Pending, frame: memoryview | None) -> None:
+    def _await_answer(self, pending: Pending, frame: memoryview | None) -> None:
         """Owe an answer that comes later; later requests are answered after it. `frame` is None for a run."""
         future = cast("asyncio.Future[Any]", pending.awaitable)
-        owed = self._owed.await_answer(future)
+        ordered = self._ordered.await_answer(future)
         # The buffer is reused before the answer comes.
         head = None if frame is None else bytes(frame[:FRAME_HEAD_BYTES])
-        future.add_done_callback(lambda done: self._owed_is_there(owed, done, pending, head))
+        future.add_done_callback(lambda done: self._settle_answer(ordered, done, pending, head))
 
-    def _owed_is_there(
-        self, owed: Owed, future: "asyncio.Future[Any]", pending: Pending, head: bytes | None
+    def _settle_answer(
+        self, ordered: OrderedAnswer, future: "asyncio.Future[Any]", pending: Pending, head: bytes | None
     ) -> None:
         if self.state is _CLOSED:
             return
@@ -555,7 +555,7 @@ class Connection(asyncio.BufferedProtocol):
             refusal = str(why)
         except Exception as error:
             if head is None:
-                _lines.tell(
+                _lines.log(
                     logging.ERROR,
                     self.info.client_host,
                     "The responses to connection %s failed.",
@@ -569,23 +569,23 @@ class Connection(asyncio.BufferedProtocol):
                 refusal = str(failed)
             else:
                 answer = failed
-        if self._owed.settle(owed, answer, refusal):
+        if self._ordered.settle(ordered, answer, refusal):
             # An advance of the high watermark acknowledges several; their responses leave in one write.
-            self._listener.loop.call_soon(self._pay)
+            self._listener.loop.call_soon(self._send_ready)
 
-    def _pay(self, *, is_last: bool = False) -> None:
+    def _send_ready(self, *, is_last: bool = False) -> None:
         """Send the finished answers up to the first unfinished one, then serve a held request.
 
         With `is_last` the responses are written even if the peer reads slowly; the transport keeps them.
         """
         if self.state is _CLOSED or (self.is_write_blocked and not (is_last and self._may_write())):
             return
-        out, refusal = self._owed.take()
+        out, refusal = self._ordered.take()
         if refusal is not None:
             self._refuse(refusal, out)
             return
         self._flush(out)
-        if is_last or self._owed.in_order:
+        if is_last or self._ordered.in_order:
             return
         if self.state is _HELD:
             self._continue()
@@ -665,14 +665,14 @@ class Connection(asyncio.BufferedProtocol):
             return
         if type(answer) is Pending:
             if answer.is_carried_out:
-                self._owe(answer, frame)
+                self._await_answer(answer, frame)
                 self._continue()
             else:
                 self._wait_for(answer, frame)
             return
         pieces = cast(Answer, answer)
-        if pieces and self._owed.in_order:
-            self._owed.add(pieces)
+        if pieces and self._ordered.in_order:
+            self._ordered.add(pieces)
         elif pieces:
             self._flush(pieces, is_awaited=True)
         self._continue()
@@ -695,7 +695,7 @@ class Connection(asyncio.BufferedProtocol):
         elif self.reading is not _ON:
             self._resume_reading()
 
-    def turn_has_ended(self) -> None:
+    def end_turn(self) -> None:
         """Let the next large read start another turn (`ReadTurn`)."""
         self._turn = None
         if self.reading is _RESTING:

@@ -44,7 +44,7 @@ class ConnectionInfo:
 
 
 def plain_address(address: str) -> str:
-    """Return the plain IPv4 address of an IPv4 client that reached a dual-stack socket."""
+    """Return an IPv4 address that a dual-stack socket has mapped to IPv6 as IPv4, any other one unchanged."""
     return address.removeprefix("::ffff:") if "." in address else address
 
 

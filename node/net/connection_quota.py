@@ -56,18 +56,18 @@ class ConnectionQuota:
         """Replace the limits, for connections that arrive from now on."""
         self._limits = limits
 
-    def tell_closed(self, listener: Callable[[int], None]) -> None:
+    def on_close(self, listener: Callable[[int], None]) -> None:
         """Register the listener that is called with the number of each closed connection."""
         self._on_closed = listener
 
     def next_number(self) -> int:
-        """Return the number of a new connection, which counts over all listeners."""
+        """Count a new connection as open, and return its number, which is unique among all listeners."""
         self._seen += 1
         self._open.add(self._seen)
         return self._seen
 
     def is_open(self, number: int) -> bool:
-        """Return True if the connection with that number is open."""
+        """Return True if the connection with that number has not been closed."""
         return number in self._open
 
     def enter(self, listener: str, address: str) -> str:

@@ -69,7 +69,10 @@ class ConnectionReserve:
         may_be_peer: bool,
         may_log_in: bool = False,
     ) -> str:
-        """Let in a connection that the limits refuse; return the refusal if there is no room for it."""
+        """Let in a connection that the limits refuse; return the refusal if it is not let in, or "".
+
+        Only connections from this machine, and those that may be a peer's or may log in, are let in.
+        """
         if connection.info.is_local and len(self._local) < MAX_LOCAL:
             self._local.add(connection)
             return ""
@@ -92,13 +95,16 @@ class ConnectionReserve:
         held = self._unproven.get(connection) or self._logging_in.get(connection)
         return "" if held is None else held.refusal
 
-    def let_in(self, connection: Admitted) -> None:
-        """Keep a connection that is proven to be an administrator's, if there is room for it."""
+    def admit_administrator(self, connection: Admitted) -> None:
+        """Keep a connection that is proven to be an administrator's, if there is room for it.
+
+        Without room it stays as it was, and is closed when its time to prove itself is over.
+        """
         if len(self._administrators) < MAX_ADMINISTRATORS:
             self.leave(connection)
             self._administrators.add(connection)
 
-    def is_administrators(self, connection: Admitted) -> bool:
+    def is_administrator(self, connection: Admitted) -> bool:
         """Return True if a connection has a place reserved for administrators."""
         return connection in self._administrators
 

@@ -59,8 +59,8 @@ class FileAnswers:
     def send(self, pieces: list[Piece]) -> bool:
         """Send a response; return True if all of it was sent or given to the transport.
 
-        Otherwise `finished` or `failed` is called later, once. `failed` is called at once if the peer is gone
-        or a file has become shorter.
+        Otherwise `finished` or `failed` is called later, once. If the peer is gone or a file has become
+        shorter, `failed` is called at once, and the result is True.
         """
         if self._sender is None and not self._is_encrypted:
             self._sender = self._open_sender()

@@ -37,26 +37,26 @@ class FilePipe:
     def __init__(self) -> None:
         """Open the pipe; OSError if too many files are open, or if the user's pipes would make it tiny."""
         self.size_bytes = 0  # held at present
-        self._nowhere = -1
+        self._dev_null = -1
         self._read_end, self._write_end = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         try:
             self.capacity_bytes = _widened(self._write_end)
-            self._nowhere = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
+            self._dev_null = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
         except OSError:
             self.close()
             raise
 
     def close(self) -> None:
         """Close the pipe. It takes nothing afterwards: its descriptors may soon belong to other files."""
-        for descriptor in (self._read_end, self._write_end, self._nowhere):
+        for descriptor in (self._read_end, self._write_end, self._dev_null):
             if descriptor >= 0:
                 os.close(descriptor)
-        self._read_end = self._write_end = self._nowhere = -1
+        self._read_end = self._write_end = self._dev_null = -1
 
     def put(self, piece: Piece, size: int) -> int:
-        """Take `size` bytes from the start of a piece; return how many it took, 0 if the pipe is full.
+        """Take bytes from the start of a piece; return how many it took, 0 if the pipe is full.
 
-        OSError if a file ends before that.
+        Of records in a file it takes at most `size`; OSError if the file ends where they start.
         """
         try:
             if isinstance(piece, FileRecords):
@@ -93,4 +93,4 @@ class FilePipe:
 
     def _drop(self, size: int) -> None:
         while size:
-            size -= os.splice(self._read_end, self._nowhere, size)
+            size -= os.splice(self._read_end, self._dev_null, size)

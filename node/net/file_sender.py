@@ -96,16 +96,16 @@ class FileSender:
             if left_bytes <= 0 and isinstance(first, FileRecords):
                 break
             if not isinstance(first, FileRecords) and len(first) >= LARGE_BUFFER_BYTES:
-                asked, count = len(first), self._send_large(first)
+                wanted_bytes, count = len(first), self._send_large(first)
             else:
-                asked, is_all = self._fill_pipe(left_bytes)
-                if not asked:
+                wanted_bytes, is_all = self._fill_pipe(left_bytes)
+                if not wanted_bytes:
                     self._read_cold()
                     return
                 count = self._pipe.empty_into(self._socket.fileno(), is_more=not is_all)
             left_bytes -= count
             self._forget(count)
-            if count < asked:
+            if count < wanted_bytes:
                 # Trying again at once would send each bit of room that the peer has just made: the peer would
                 # be woken for each, and read more slowly.
                 break

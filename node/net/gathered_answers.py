@@ -51,7 +51,7 @@ class GatheredAnswers:
         self._ahead = 0  # awaited responses sent before the gathered ones
         self._alone = TRY_EVERY  # this many more responses are sent at once
 
-    def news(self) -> None:
+    def gather_until_answered(self) -> None:
         """Gather the responses to other requests until one that waited for news is answered.
 
         The loop already has the callback that answers it, so the turn ends after that.

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import Final, Protocol, cast
 
 from ottla.metadata_raft.raft_handshake import LINK, LINK_PROTOCOL, QUESTION
-from ottla.metadata_raft.raft_strangers import Strangers
+from ottla.metadata_raft.raft_pending_links import PendingLinks
 from ottla.node.net.connection_info import plain_address
 from ottla.node.net.tls_transport import HANDSHAKE_RECORD
 
@@ -52,7 +52,7 @@ def detach(transport: asyncio.Transport) -> socket.socket:
     return sock
 
 
-class Entrance(Protocol):
+class ListenerPart(Protocol):
     """The part of the listener that the door needs."""
 
     loop: asyncio.AbstractEventLoop
@@ -63,11 +63,11 @@ class Entrance(Protocol):
 class LinkDoor:
     """The connections of one listener whose protocol is not known yet."""
 
-    def __init__(self, listener: Entrance, take_link: TakeLink, *, has_tls: bool) -> None:
+    def __init__(self, listener: ListenerPart, take_link: TakeLink, *, has_tls: bool) -> None:
         self._listener = listener
         self._take_link = take_link
         self._has_tls = has_tls
-        self._strangers = Strangers()
+        self._pending_links = PendingLinks()
         self._openings: set[Opening] = set()
 
     def __len__(self) -> int:
@@ -81,7 +81,7 @@ class LinkDoor:
         """Wait for the first bytes of a connection."""
         opening.timer = self._listener.loop.call_later(OPENING_SECONDS, opening.abort)
         self._openings.add(opening)
-        pushed_out = self._strangers.enter(opening)
+        pushed_out = self._pending_links.enter(opening)
         if pushed_out is not None:
             pushed_out.abort()
 
@@ -89,14 +89,14 @@ class LinkDoor:
         """Forget a connection that has ended or is recognized."""
         opening.timer.cancel()
         self._openings.discard(opening)
-        self._strangers.leave(opening)
+        self._pending_links.leave(opening)
 
     def close(self) -> None:
         """Abort the connections that are not recognized yet."""
         for opening in list(self._openings):
             opening.abort()
 
-    def heard(self, opening: "Opening") -> None:
+    def bytes_received(self, opening: "Opening") -> None:
         """Hand a connection on if its bytes show which protocol it speaks."""
         is_link = begins_link(opening.received, has_tls=self._has_tls)
         if is_link is None:
@@ -147,7 +147,7 @@ class Opening(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         self._length += nbytes
-        self._door.heard(self)
+        self._door.bytes_received(self)
 
     def eof_received(self) -> bool:
         return False

@@ -1,7 +1,7 @@
 """A listening socket and its connections, with their limits.
 
 Closes connections beyond the node's `ConnectionQuota` or beyond its share of open files, and those that sent
-nothing for `connections.max.idle.ms`. A flood of bad connections is logged in a few lines a second.
+nothing for `connections.max.idle.ms`. A flood of bad connections is logged in at most ten lines a second.
 """
 
 import asyncio
@@ -18,14 +18,14 @@ from ottla.node.handing_over import StartTask
 from ottla.node.net.acceptor import Acceptor
 from ottla.node.net.answers import Answer, CloseConnection, Pending, Service
 from ottla.node.net.arrivals import Arrivals, give_to
-from ottla.node.net.client_lines import ClientLines, tell_all_left_out
+from ottla.node.net.client_lines import ClientLines, log_all_left_out
 from ottla.node.net.connection import Connection
 from ottla.node.net.connection_info import NO_PEER, ConnectionInfo, plain_address
 from ottla.node.net.connection_quota import ConnectionQuota
 from ottla.node.net.connection_reserve import is_opening
 from ottla.node.net.file_pipe import FilePipe
 from ottla.node.net.gathered_answers import GatheredAnswers
-from ottla.node.net.handshake_lane import HandshakeLane
+from ottla.node.net.handshake_executor import HandshakeExecutor
 from ottla.node.net.link_door import LinkDoor, TakeLink
 from ottla.node.net.login import FailureLimits, LoginCounts, LoginGate, OnFailedLogin
 from ottla.node.net.pacing import pace, stop_pacing
@@ -38,8 +38,11 @@ from ottla.node.net.unsent_answers import UnsentAnswers
 
 MIN_BACKLOG = 512  # a whole fleet may reconnect after a restart: with Kafka's 50 the kernel dropped SYNs
 MAX_SWEEP_SECONDS = 5.0
-STALLED_SWEEPS = 6  # a half-sent frame that does not grow for this long is given up while memory is scarce
-# Open files, or a quarter of ulimit -n, that connections leave to the logs: a log that can open none fails.
+# While memory is scarce, a frame that has not grown for this long, or a large one that waits for its answer,
+# is given up.
+STALLED_SWEEPS = 6
+# The open files that connections leave to the logs, at most a quarter of ulimit -n: a log that can open none
+# fails.
 MAX_RESERVED_FILES = 1024
 STOPS = "the node is stopping"
 TLS_MECHANISM = "SSL"  # the mechanism of logins by certificate in the audit log
@@ -49,7 +52,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListenerLimits:
-    """Limits of each connection; names and defaults are Kafka's."""
+    """Limits of a listener and its connections, with Kafka's names and defaults, except a larger backlog."""
 
     socket_request_max_bytes: int = 100 * 1024 * 1024
     connections_max_idle_ms: int = 600_000
@@ -74,14 +77,14 @@ class Listener:
         gathered: GatheredAnswers,
         access_of: Callable[[str, str], Access] = Access,
         on_peer_lost: Callable[[int], None] | None = None,
-        must_rest: Callable[[], bool] = lambda: False,
+        must_pause: Callable[[], bool] = lambda: False,
         is_for_peers: bool = False,
         is_protected: bool = False,
         unsent: UnsentAnswers | None = None,
         receive_windows: ReceiveWindows | None = None,
         send_buffers: SendBuffers | None = None,
         tls: ListenerTls | None = None,
-        handshakes: HandshakeLane | None = None,
+        handshakes: HandshakeExecutor | None = None,
         login_gate: LoginGate[Connection] | None = None,
         on_failed_login: OnFailedLogin | None = None,
         failures: FailureLimits | None = None,
@@ -109,7 +112,7 @@ class Listener:
         self.max_frame_bytes = limits.socket_request_max_bytes
         self.start_task = start_task
         self.gathered = gathered
-        self.must_rest = must_rest  # True while clients that send much should wait for the disk
+        self.must_pause = must_pause  # True while clients that send much should wait for the disk
         self.tick = 0
         self.connections: dict[Connection, None] = {}  # in the order of their arrival
         self.accepted = 0  # connections since the node started, refused ones included
@@ -138,7 +141,7 @@ class Listener:
         # The kernel assigns the lowest free descriptor, so a high one means that few are left.
         open_files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
         self.file_limit = open_files - min(open_files // 4, MAX_RESERVED_FILES)
-        # Values below 1 ms mean "never", as in Kafka.
+        # Negative values mean "never", as in Kafka; so does 0, with which Kafka would close every connection.
         idle_seconds = (
             limits.connections_max_idle_ms / 1000 if limits.connections_max_idle_ms > 0 else math.inf
         )
@@ -152,11 +155,11 @@ class Listener:
         """
         self.loop = asyncio.get_running_loop()
         if self.tls is not None:
-            lane = self._handshakes or HandshakeLane()
+            executor = self._handshakes or HandshakeExecutor()
             failed_delay_s = self.limits.connection_failed_authentication_delay_ms / 1000
             self._shared_tls = TlsShared(
                 self.loop,
-                lane,
+                executor,
                 self.start_task,
                 failed_delay_s,
                 self._certificate_refused,
@@ -224,7 +227,7 @@ class Listener:
             self._acceptor = None
 
     def close_connections(self) -> None:
-        """Close each connection after its last response is sent."""
+        """Close each connection once the responses that are ready are sent."""
         if self._sweep_timer is not None:
             self._sweep_timer.cancel()
         for connection in list(self.connections):
@@ -260,7 +263,7 @@ class Listener:
             pace(sock, self._congestion_control)
 
     def admit(self, connection: Connection) -> str:
-        """Count a new connection; return the reason if it must not be let in, or ""."""
+        """Count a new connection; return the reason why it must be closed, or "" if it is let in."""
         self.connections[connection] = None
         self.accepted += 1
         refusal = self.quota.enter(self.name, connection.info.client_host)
@@ -315,21 +318,21 @@ class Listener:
         """Return True if a connection beyond the limits is not identified yet."""
         return bool(self.quota.reserve.refusal_of(connection))
 
-    def let_in(self, connection: Connection) -> None:
+    def admit_administrator(self, connection: Connection) -> None:
         """Keep an administrator's connection beyond the limits, if there is room for it."""
-        self.quota.reserve.let_in(connection)
+        self.quota.reserve.admit_administrator(connection)
 
-    def is_let_in(self, connection: Connection) -> bool:
+    def is_administrator(self, connection: Connection) -> bool:
         """Return True if a connection has a place reserved for administrators, beyond the limits."""
-        return self.quota.reserve.is_administrators(connection)
+        return self.quota.reserve.is_administrator(connection)
 
     def has_peer(self, peer_id: int) -> bool:
         """Return True if a node of the cluster has a connection to this listener."""
         return peer_id in self._peers
 
-    def complain(self, info: ConnectionInfo, reason: str) -> None:
+    def log_rejected(self, info: ConnectionInfo, reason: str) -> None:
         """Log why a connection is closed, in one line; in a flood the lines are only counted."""
-        self._lines.tell(
+        self._lines.log(
             logging.WARNING, info.client_host, "Closed connection %s: %s", info.connection_id, reason
         )
 
@@ -347,9 +350,12 @@ class Listener:
         return self.service.serve(connection, frame)
 
     def sweep(self) -> None:
-        """Close idle connections and take unused memory back; called every few seconds."""
+        """Close idle connections and take unused memory back; called every few seconds.
+
+        While memory is scarce, connections that hold a large frame without progress are closed, too.
+        """
         self.tick += 1
-        tell_all_left_out()
+        log_all_left_out()
         for connection in list(self.connections):
             idle_ticks = self.tick - connection.last_active_tick
             if idle_ticks > self._idle_ticks and not connection.is_throttled:

@@ -7,7 +7,7 @@ from typing import Generic, Protocol, TypeVar
 OnFailedLogin = Callable[[str, str, str, str, str], None]
 C_contra = TypeVar("C_contra", contravariant=True)  # a connection
 
-LOGIN_SECONDS = 10.0  # from the first byte until the client must have logged in
+LOGIN_SECONDS = 10.0  # for a login, from the start of the connection or from SaslHandshake of a later login
 
 
 class LoginCounts:
@@ -23,7 +23,7 @@ class LoginCounts:
         self.expired = 0  # connections whose client did not log in again in time
 
     def by_name(self) -> dict[str, int]:
-        """Return all counts as they are now."""
+        """Return the current counts by name."""
         return {name: getattr(self, name) for name in self.__slots__}
 
 
@@ -55,7 +55,7 @@ class Login(Protocol):
     """The login of one connection, while it is under way or may expire."""
 
     def connection_ended(self) -> None:
-        """Forget the login; a client that leaves in the middle of it has failed to log in."""
+        """Forget the login; a client that has sent a token and leaves before the end has failed to log in."""
         ...
 
 

@@ -17,7 +17,7 @@ def no_frame(head: memoryview, *, is_login: bool) -> str:
     if foreign == "HTTP":
         return "it speaks HTTP to a listener of the Kafka protocol; the REST API has a port of its own"
     if foreign == "TLS":
-        return "it speaks TLS to a listener without TLS (PLAINTEXT)"
+        return "it speaks TLS to a listener without TLS (PLAINTEXT or SASL_PLAINTEXT)"
     if frame_bytes < 0:
         return f"a frame of {frame_bytes} bytes is impossible"
     if is_login:
@@ -30,9 +30,9 @@ def peer_has_ended(transport: asyncio.BaseTransport) -> bool:
 
     A transport that receives ahead of its reader answers this itself; otherwise the socket is checked.
     """
-    tells = transport.get_extra_info("peer_has_ended")
-    if tells is not None:
-        return bool(tells())
+    has_ended = transport.get_extra_info("peer_has_ended")
+    if has_ended is not None:
+        return bool(has_ended())
     sock = transport.get_extra_info("socket")
     if sock is None:
         return False

@@ -52,10 +52,10 @@ class _Expected(NamedTuple):
     answer: "asyncio.Future[Any]"
     deadline: float  # by the loop's clock
     timeout_s: float
-    asked: type[object]
+    request_type: type[object]
 
     def exceeded(self, peer: str) -> KafkaError:
-        name = self.asked.__name__.removesuffix("Request")
+        name = self.request_type.__name__.removesuffix("Request")
         return KafkaError(
             ErrorCode.REQUEST_TIMED_OUT, f"{peer} did not answer {name} within {self.timeout_s:.3g} s"
         )
@@ -139,9 +139,9 @@ class _PeerProtocol(asyncio.BufferedProtocol):
     def _watch_until(self, deadline: float) -> None:
         if self._watch is not None:
             self._watch.cancel()
-        self._watch, self._watched_deadline = self.loop.call_at(deadline, self._look), deadline
+        self._watch, self._watched_deadline = self.loop.call_at(deadline, self._fail_overdue), deadline
 
-    def _look(self) -> None:
+    def _fail_overdue(self) -> None:
         """Fail the first overdue request; usually the deadline was that of a request already answered."""
         self._watch = None
         waiting = [awaited.expected for awaited in self.awaited]
@@ -171,10 +171,10 @@ class _PeerProtocol(asyncio.BufferedProtocol):
             error = without_login(self.peer)
         else:
             self.tls_problem = tls_problem(exc)
-            said = f"the connection to {self.peer} was lost"
+            message = f"the connection to {self.peer} was lost"
             if self.tls_problem:
-                said = f"{said}: {self.tls_problem}"
-            error = KafkaError(ErrorCode.NETWORK_EXCEPTION, said)
+                message = f"{message}: {self.tls_problem}"
+            error = KafkaError(ErrorCode.NETWORK_EXCEPTION, message)
         self.fail(error)
         self.writable.set()
         if not self.lost.done():
@@ -201,9 +201,9 @@ class PeerClient:
         self.renew_login_at = float("inf")  # by the loop's clock
         self._renewal = asyncio.Lock()
 
-    def when_lost(self, tell: Callable[[], None]) -> None:
-        """Call `tell` when the connection has ended, no matter which side ended it."""
-        self._protocol.lost.add_done_callback(lambda lost: tell())
+    def when_lost(self, callback: Callable[[], None]) -> None:
+        """Call `callback` when the connection has ended, no matter which side ended it."""
+        self._protocol.lost.add_done_callback(lambda lost: callback())
 
     @classmethod
     async def connect(
@@ -270,7 +270,7 @@ class PeerClient:
         except BaseException as error:
             client.abort()
             if isinstance(error, KafkaError):
-                raise _of_a_stranger(peer, protocol, error) if not client.versions else error from None
+                raise _unknown_peer_error(peer, protocol, error) if not client.versions else error from None
             raise
         return client
 
@@ -306,7 +306,7 @@ class PeerClient:
         is_closing = transport is None or transport.is_closing()
         return is_renewed and not is_closing and not self._protocol.lost.done()
 
-    def keep_login(self) -> None:
+    def stop_renewing_login(self) -> None:
         """Stop renewing the login: the connection acts for a caller that did not log in on it."""
         self._login = None
 
@@ -336,7 +336,11 @@ class PeerClient:
         timeout_s: float = DEFAULT_TIMEOUT_S,
         max_version: int | None = None,
     ) -> R:
-        """Return the answer to `message`, a `response_type`. Error codes in it are left to the caller."""
+        """Return the answer to `message`, a `response_type`. Error codes in it are left to the caller.
+
+        A failure is a KafkaError, as the module says; UNSUPPORTED_VERSION also if all versions that both
+        sides know are above `max_version`.
+        """
         version = self.version_for(type(message), max_version)
         return await self._exchange(message, response_type, version, timeout_s)
 
@@ -445,17 +449,17 @@ class PeerClient:
         self._protocol.transport.writelines(frame)
 
     async def close(self) -> None:
-        """Send what is still in the buffer, then close."""
+        """Send what is still in the buffer, close, and wait up to 30 s for the end of the connection."""
         if self._protocol.transport is not None:
             self._protocol.transport.close()
         await asyncio.wait([self._protocol.lost], timeout=DEFAULT_TIMEOUT_S)
 
     def abort(self) -> None:
-        """Close at once."""
+        """Close at once; requests in flight fail with NETWORK_EXCEPTION."""
         self._protocol.fail(KafkaError(ErrorCode.NETWORK_EXCEPTION, f"closed the connection to {self.peer}"))
 
 
-def _of_a_stranger(peer: str, protocol: _PeerProtocol, error: KafkaError) -> KafkaError:
+def _unknown_peer_error(peer: str, protocol: _PeerProtocol, error: KafkaError) -> KafkaError:
     """Return a clearer error for a connection without agreed versions: the peer may be no node at all."""
     if protocol.foreign == "HTTP":
         return KafkaError(error.code, f"{peer} speaks HTTP, {NOT_KAFKA}: is this the REST port?")

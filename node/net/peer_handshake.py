@@ -32,7 +32,7 @@ class PeerIdentity(NamedTuple):
 
 
 class Challenge(NamedTuple):
-    """The state that a server keeps between the two steps of one connection."""
+    """The identities and nonces that both ends sign; a server keeps them between the two steps."""
 
     peer: PeerIdentity
     server: PeerIdentity
@@ -61,7 +61,8 @@ def answer_hello(
 ) -> tuple[PeerHandshakeResponse, Challenge]:
     """Return the response to the first step, and the challenge to keep for the second.
 
-    INCONSISTENT_CLUSTER_ID for a node of another cluster, INVALID_REQUEST for a message that no node sends.
+    INCONSISTENT_CLUSTER_ID for a node of another cluster, DUPLICATE_BROKER_REGISTRATION for one with this
+    node's id, INVALID_REQUEST for a message that no node sends.
     """
     peer = PeerIdentity(request.node_id, request.cluster_id, request.directory_id)
     if len(request.nonce) != NONCE_BYTES or peer.node_id < 0:
@@ -118,8 +119,9 @@ def prove(
 ) -> tuple[PeerHandshakeRequest, PeerIdentity]:
     """Return the request of the second step, and the proven identity of the server.
 
-    CLUSTER_AUTHORIZATION_FAILED if it does not know the secret, INCONSISTENT_CLUSTER_ID if it belongs to
-    another cluster, BROKER_ID_NOT_REGISTERED if it is not the expected node (-1: any).
+    The error of its response if there is one; CLUSTER_AUTHORIZATION_FAILED if it does not know the secret,
+    INCONSISTENT_CLUSTER_ID if it belongs to another cluster, BROKER_ID_NOT_REGISTERED if it is not the
+    expected node (-1: any).
     """
     if response.error_code:
         raise KafkaError(_code(response.error_code), response.error_message or "")

@@ -40,7 +40,7 @@ class EndedConnection(NamedTuple):
 class ControllerDoor(NamedTuple):
     """The way to dial nodes that are only controllers; see `tls` and `login` of a `PeerNetwork`."""
 
-    is_one: Callable[[int], bool]  # returns True if a node is only a controller
+    is_controller_only: Callable[[int], bool]  # returns True if a node is only a controller
     tls: Callable[[], DialTls] | None
     login: Callable[[], SaslLogin | None]
 
@@ -159,7 +159,7 @@ class PeerNetwork:
             raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "This node has no cluster.secret.")
         tls: DialTls | None = None
         tls_of, login_of, door = self._tls, self._login, self._controllers
-        if door is not None and door.is_one(expected_node_id):
+        if door is not None and door.is_controller_only(expected_node_id):
             tls_of, login_of = door.tls, door.login
         if endpoint.security_protocol in (SSL, SASL_SSL):
             if tls_of is None:
@@ -192,12 +192,12 @@ class PeerNetwork:
             # A client of this node must not be led to think that its own login has failed.
             raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, error.detail) from None
         try:
-            return client, await _shake_hands(client, gate, expected_node_id, hosts)
+            return client, await _handshake(client, gate, expected_node_id, hosts)
         except BaseException:
             client.abort()
             raise
 
-    def registered(self, node_id: int, broker_epoch: int) -> None:
+    def note_registration(self, node_id: int, broker_epoch: int) -> None:
         """Drop the connections to a node that has registered as another process: the old one will not answer.
 
         If a host lost its power, its connections are not closed, and requests would wait until they time out.
@@ -257,7 +257,7 @@ def _login_at(endpoint: Endpoint, login_of: Callable[[], SaslLogin | None]) -> S
     return login
 
 
-async def _shake_hands(
+async def _handshake(
     client: PeerClient, gate: PeerGate, expected_node_id: int, hosts: Sequence[str] | None
 ) -> PeerIdentity:
     """Prove this node to another, and return the other's identity.

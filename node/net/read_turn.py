@@ -25,14 +25,14 @@ class Reader(Protocol):
     state: Serving
     reading: Reading
 
-    def turn_has_ended(self) -> None: ...
+    def end_turn(self) -> None: ...
 
 
 class TurnHost(Protocol):
     """The listener of a connection, by the members that its turns need."""
 
     loop: asyncio.AbstractEventLoop
-    must_rest: Callable[[], bool]  # True while clients that send much should wait for the disk
+    must_pause: Callable[[], bool]  # True while clients that send much should wait for the disk
 
 
 class ReadTurn:
@@ -43,7 +43,7 @@ class ReadTurn:
     def __init__(self, reader: Reader, host: TurnHost) -> None:
         self._reader = reader
         self._host = host
-        self._ends = time.perf_counter() + (0.0 if host.must_rest() else MAX_TURN_SECONDS)
+        self._ends = time.perf_counter() + (0.0 if host.must_pause() else MAX_TURN_SECONDS)
         host.loop.call_soon(self._come_round)
 
     def is_over(self) -> bool:
@@ -52,7 +52,7 @@ class ReadTurn:
 
     def _come_round(self) -> None:
         reader = self._reader
-        if reader.reading is _RESTING and reader.state is not _CLOSED and self._host.must_rest():
+        if reader.reading is _RESTING and reader.state is not _CLOSED and self._host.must_pause():
             self._host.loop.call_later(REST_SECONDS, self._come_round)
         else:
-            reader.turn_has_ended()
+            reader.end_turn()

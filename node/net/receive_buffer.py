@@ -25,7 +25,7 @@ READ_AHEAD_BYTES = 512 * 1024
 # it arrives: zeroing a buffer, and copying it repeatedly as it grows, took 200 ms of the loop for 100 MB.
 MAPPED_BYTES = 4 << 20
 SIZE_BYTES = 4  # of the length before each frame
-IMPOSSIBLE = -1  # the result of `frame_end` for a length that no frame has
+INVALID_LENGTH = -1  # the result of `frame_end` for a length that no frame has
 _size_at = Struct(">i").unpack_from
 
 
@@ -70,16 +70,16 @@ class ReceiveBuffer:
     # ---- frames ------------------------------------------------------------------------------------
 
     def frame_end(self, start: int) -> int:
-        """Return the end of the frame at `start`; 0 if it is not whole, `IMPOSSIBLE` for an invalid length.
+        """Return the end of the frame at `start`; 0 if it is not whole, or `INVALID_LENGTH`.
 
-        If it is not whole, `frame_bytes` is set to its size.
+        If its length is received, but not all of it, `frame_bytes` is set to its size.
         """
         end = self.end
         if end - start < SIZE_BYTES:
             return 0
         (size_bytes,) = _size_at(self.view, start)
         if not 0 <= size_bytes <= self.max_frame_bytes:
-            return IMPOSSIBLE
+            return INVALID_LENGTH
         stop: int = start + SIZE_BYTES + size_bytes
         if stop <= end:
             return stop
@@ -88,7 +88,7 @@ class ReceiveBuffer:
 
     @property
     def has_whole_frame(self) -> bool:
-        """Return True if the buffer has a frame that can be served or refused."""
+        """Return True if the buffer has a whole frame, or one whose length is negative."""
         received = self.end - self.start
         if received < SIZE_BYTES:
             return False

@@ -4,7 +4,8 @@ A connection reserves memory before its buffer grows, and its buffer grows only 
 announces 100 MB and sends 1 KB takes 8 KB here. When the budget is spent, connections that need more stop
 reading and queue up; they are granted memory in the order of their requests. To keep half-received frames
 from blocking each other forever, the first in the queue may overdraw the budget: the node holds at most
-`limit_bytes` plus one frame of `socket.request.max.bytes`, and one frame at a time always makes progress.
+`limit_bytes` plus one frame of `socket.request.max.bytes`, beside the small first buffers of connections, and
+one frame at a time always makes progress.
 """
 
 from collections import deque
@@ -43,7 +44,11 @@ class ReceiveMemory:
         return True
 
     def take(self, size_bytes: int) -> None:
-        """Take the bytes that a new connection starts with; connections have a limit of their own."""
+        """Take bytes without regard to the limit: for a new connection, or to replace a buffer.
+
+        Connections have a limit of their own. A buffer is replaced by a smaller one, or by a larger one while
+        memory is plentiful.
+        """
         self.used_bytes += size_bytes
 
     def release(self, size_bytes: int) -> None:
@@ -52,7 +57,7 @@ class ReceiveMemory:
         self._serve_queue()
 
     def settle(self, owner: object) -> None:
-        """End an owner's wait and debt: its frame is whole, or the owner is gone."""
+        """End an owner's wait or debt: its frame is served, or the owner is gone."""
         if owner is self.owner_in_debt:
             self.owner_in_debt = None
         elif self._queue:

@@ -15,7 +15,7 @@ class Throttled(Protocol):
     state: Serving
 
     def end_if_peer_has_gone(self) -> bool: ...
-    def throttle_is_over(self) -> None: ...
+    def end_throttle(self) -> None: ...
 
 
 class Throttle:
@@ -36,11 +36,11 @@ class Throttle:
         return self._until <= self._loop.time()
 
     def wait_out(self, connection: Throttled) -> None:
-        """Call the connection when the time is over; until then check that its peer is still there."""
+        """Call the connection when the time is over; until then end it if its peer is gone."""
         if connection.state is not _THROTTLED:
             return
         left_s = self._until - self._loop.time()
         if left_s <= 0:
-            connection.throttle_is_over()
+            connection.end_throttle()
         elif not connection.end_if_peer_has_gone():
             self._loop.call_later(min(left_s, LOOK_FOR_END_SECONDS), self.wait_out, connection)

@@ -1,7 +1,7 @@
 """TLS between a socket and a `Connection`: a protocol of the loop's transport, a transport of the connection.
 
 asyncio's own TLS would shake hands on the loop, take 256 KiB for each connection and buffer responses without
-a limit. Here the steps of a handshake are computed in the `HandshakeLane`; after it, records are decrypted
+a limit. Here the steps of a handshake are computed in the `HandshakeExecutor`; then records are decrypted
 and encrypted on the loop, which takes some 10 us for 16 KiB.
 
 The promises:
@@ -32,7 +32,7 @@ from ottla.logstore.words.schema import Buffer
 from ottla.node.handing_over import StartTask
 from ottla.node.net.connection_info import plain_address
 from ottla.node.net.file_pipe import Piece
-from ottla.node.net.handshake_lane import HandshakeLane
+from ottla.node.net.handshake_executor import HandshakeExecutor
 from ottla.node.net.login import FailureLimits, LoginCounts, NoFailureLimits
 from ottla.node.net.server_tls import ServerTls
 
@@ -46,7 +46,7 @@ SEAL_TURN_BYTES: Final = 1024 * 1024  # encrypted for one connection in a turn o
 FILE_BYTES: Final = 128 * 1024
 WRITE_HIGH_WATER_BYTES: Final = 256 * 1024
 # Answers by TLS itself to a peer that requests new keys and reads none of the answers.
-MAX_UNASKED_BYTES: Final = 1024 * 1024
+MAX_TLS_ANSWER_BYTES: Final = 1024 * 1024
 HANDSHAKE_RECORD, ALERT_RECORD, DATA_RECORD = 22, 21, 23
 _CLOSE_NOTIFY_BYTES: Final = 19  # in a record of TLS 1.3: two bytes of alert, its type, and a tag of 16
 _CLOSE_WAIT: Final = 8  # TCP state: the peer has closed its side
@@ -101,9 +101,9 @@ class TlsShared:
     __slots__ = (
         "counts",
         "counts_success",
+        "executor",
         "failed_delay_s",
         "is_for_peers",
-        "lane",
         "limits",
         "loop",
         "on_refused",
@@ -114,7 +114,7 @@ class TlsShared:
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
-        lane: HandshakeLane,
+        executor: HandshakeExecutor,
         start_task: StartTask,
         failed_delay_s: float = 0.0,
         on_refused: Callable[[str, str], None] = lambda address, reason: None,
@@ -136,7 +136,7 @@ class TlsShared:
         self.counts_success = counts_success
         self.limits = NoFailureLimits() if limits is None else limits
         self.loop = loop
-        self.lane = lane
+        self.executor = executor
         self.start_task = start_task
         self.failed_delay_s = failed_delay_s
         self.on_refused = on_refused
@@ -150,14 +150,15 @@ class TlsTransport(asyncio.BufferedProtocol):
     __slots__ = (
         "_address",
         "_has_ended",
+        "_has_reported_end",
         "_high_water",
         "_incoming",
         "_is_blocked",
         "_is_giving",
-        "_is_in_lane",
         "_is_noted",
         "_is_reading",
         "_is_reading_file",
+        "_is_submitted",
         "_is_upper_blocked",
         "_is_upper_reading",
         "_is_waiting_for_turn",
@@ -172,7 +173,6 @@ class TlsTransport(asyncio.BufferedProtocol):
         "_timer",
         "_tls",
         "_tls_object",
-        "_told_end",
         "_upper",
     )
 
@@ -187,14 +187,14 @@ class TlsTransport(asyncio.BufferedProtocol):
         self._address = ""
         self._timer: asyncio.TimerHandle | None = None
         self._received_bytes = 0  # during the handshake
-        self._is_in_lane = False  # a thread computes a step, or will
+        self._is_submitted = False  # a thread computes a step, or will
         self._is_noted = False  # a failure was counted against the address
         self._is_reading = True  # from the socket
         self._is_upper_reading = True
         self._is_giving = False  # true while `_give` runs
         self._rest = memoryview(b"")  # received, and not yet given to OpenSSL
         self._has_ended = False  # the peer sends nothing more
-        self._told_end = False
+        self._has_reported_end = False
         self._pieces: deque[Piece] = deque()  # to be encrypted and sent
         self._is_reading_file = False
         self._is_waiting_for_turn = False
@@ -209,7 +209,7 @@ class TlsTransport(asyncio.BufferedProtocol):
         self._lower.set_write_buffer_limits(high=WRITE_HIGH_WATER_BYTES)
         peer = transport.get_extra_info("peername") or ("",)
         self._address = plain_address(str(peer[0]))
-        self._timer = self._shared.loop.call_later(HANDSHAKE_SECONDS, self._handshake_took_too_long)
+        self._timer = self._shared.loop.call_later(HANDSHAKE_SECONDS, self._time_out_handshake)
         self._upper.connection_made(cast(asyncio.BaseTransport, self))
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -238,7 +238,7 @@ class TlsTransport(asyncio.BufferedProtocol):
         if self._state is _State.HANDSHAKE:
             if not self._received_bytes:
                 self.abort()  # a client that only checked if the port is open
-            elif not self._is_in_lane:
+            elif not self._is_submitted:
                 self._note_left()
                 self._upper.abort("it ended the connection before the TLS handshake was complete")
             return True
@@ -248,7 +248,7 @@ class TlsTransport(asyncio.BufferedProtocol):
 
     def pause_writing(self) -> None:
         self._is_blocked = True
-        self._tell_whether_blocked()
+        self._update_writing()
 
     def resume_writing(self) -> None:
         self._is_blocked = False
@@ -262,7 +262,7 @@ class TlsTransport(asyncio.BufferedProtocol):
             return
         if not self._received_bytes and received[0] != HANDSHAKE_RECORD:
             self._note_failure()
-            self._upper.abort("it does not speak TLS to a listener with TLS (SSL)")
+            self._upper.abort("it does not speak TLS to a listener with TLS (SSL or SASL_SSL)")
             return
         self._received_bytes += len(received)
         if self._received_bytes > MAX_HANDSHAKE_BYTES:
@@ -270,9 +270,9 @@ class TlsTransport(asyncio.BufferedProtocol):
             self._upper.abort(f"its TLS handshake is longer than {MAX_HANDSHAKE_BYTES} bytes")
             return
         self._incoming.write(received)
-        self._is_in_lane = True
+        self._is_submitted = True
         self._read_on(False)
-        self._shared.lane.submit(self._address, self._take_step, self._step_taken, self._step_refused)
+        self._shared.executor.submit(self._address, self._take_step, self._step_taken, self._step_refused)
 
     def _take_step(self) -> _Step:
         """Continue the handshake, in a thread."""
@@ -284,7 +284,7 @@ class TlsTransport(asyncio.BufferedProtocol):
             return _Step()
         except (OSError, ValueError) as error:  # TLS errors, and PermissionError, are subclasses
             return _Step(
-                refusal=f"the TLS handshake failed: {_said_by(error)}",
+                refusal=f"the TLS handshake failed: {_reason_of(error)}",
                 is_of_certificate=_is_of_certificate(error),
             )
         except Exception as error:  # a bug of ours must not lose the thread's result
@@ -292,7 +292,7 @@ class TlsTransport(asyncio.BufferedProtocol):
 
     def _step_taken(self, step: object) -> None:
         assert isinstance(step, _Step)
-        self._is_in_lane = False
+        self._is_submitted = False
         if self._state is not _State.HANDSHAKE:
             self._finish_closing()
             return
@@ -328,9 +328,9 @@ class TlsTransport(asyncio.BufferedProtocol):
         return self._shared.limits.note(self._address, self._shared.loop.time())
 
     def _note_left(self) -> None:
-        """Count a handshake that its client started and left against the address: a signature is expensive.
+        """Count against the address a handshake that its client began and left: a signature is expensive.
 
-        As in Kafka it is no failed login: no credentials were shown.
+        As in Kafka it does not count as a failed login, since no credentials were shown.
         """
         if self._received_bytes and not self._is_noted:
             self._is_noted = True
@@ -341,16 +341,16 @@ class TlsTransport(asyncio.BufferedProtocol):
         self._upper.refuse(reason)
 
     def _step_refused(self) -> None:
-        self._is_in_lane = False
+        self._is_submitted = False
         if self._state is _State.HANDSHAKE:
             self._upper.abort("too many TLS handshakes wait")
         else:
             self._finish_closing()
 
-    def _handshake_took_too_long(self) -> None:
+    def _time_out_handshake(self) -> None:
         self._timer = None
         self._shared.counts.failed += 1
-        if not self._is_in_lane:  # otherwise the step still waited for a thread
+        if not self._is_submitted:  # otherwise the step still waited for a thread
             self._note_left()
         self._upper.abort(f"its TLS handshake took longer than {HANDSHAKE_SECONDS:.0f} s")
 
@@ -381,24 +381,24 @@ class TlsTransport(asyncio.BufferedProtocol):
                 self._rest = self._rest[OPEN_BYTES:]
         except ssl.SSLError as error:
             self._flush()
-            self._upper.refuse(f"what it sent is not TLS: {_said_by(error)}")
+            self._upper.refuse(f"what it sent is not TLS: {_reason_of(error)}")
         finally:
             self._is_giving = False
             if self._rest:  # the scratch buffer belongs to other connections from now on
                 self._rest = memoryview(bytes(self._rest))
-        self._received()
+        self._finish_receiving()
 
-    def _received(self) -> None:
+    def _finish_receiving(self) -> None:
         """Send TLS's own answers and report the end of the stream, after bytes were given upwards."""
         if self._state is not _State.OPEN:
             return
         if self._outgoing.pending:
             self._flush()
-            if self._lower.get_write_buffer_size() > WRITE_HIGH_WATER_BYTES + MAX_UNASKED_BYTES:
+            if self._lower.get_write_buffer_size() > WRITE_HIGH_WATER_BYTES + MAX_TLS_ANSWER_BYTES:
                 self._upper.abort("it asks for new TLS keys again and again, but does not read the answers")
                 return
-        if self._is_upper_reading and self._has_ended and not self._told_end:
-            self._told_end = True
+        if self._is_upper_reading and self._has_ended and not self._has_reported_end:
+            self._has_reported_end = True
             if not self._upper.eof_received():
                 self.close()
         elif not self._has_ended:
@@ -499,7 +499,7 @@ class TlsTransport(asyncio.BufferedProtocol):
         if self._left_in_turn <= 0 and self._pieces and not self._is_blocked:
             self._is_waiting_for_turn = True
             self._shared.loop.call_soon(self._send_more)
-        self._tell_whether_blocked()
+        self._update_writing()
         self._finish_closing()
 
     def _send_more(self) -> None:
@@ -549,9 +549,9 @@ class TlsTransport(asyncio.BufferedProtocol):
     def _failed(self, error: Exception) -> None:
         """Abort the connection: part of a response could not be sent."""
         if self._state is not _State.CLOSED:
-            self._upper.abort(f"a response could not be sent: {_said_by(error)}")
+            self._upper.abort(f"a response could not be sent: {_reason_of(error)}")
 
-    def _tell_whether_blocked(self) -> None:
+    def _update_writing(self) -> None:
         is_blocked = self._is_blocked or bool(self._pieces) or self._is_reading_file
         if is_blocked is self._is_upper_blocked or self._state is not _State.OPEN:
             return
@@ -591,7 +591,7 @@ class TlsTransport(asyncio.BufferedProtocol):
 
     def _finish_closing(self) -> None:
         """Send close_notify and close the transport below, if all is sent."""
-        if self._state is not _State.CLOSING or self._pieces or self._is_reading_file or self._is_in_lane:
+        if self._state is not _State.CLOSING or self._pieces or self._is_reading_file or self._is_submitted:
             return
         self._state = _State.CLOSED
         with suppress(ssl.SSLError, ValueError):  # an unfinished handshake has nothing to send
@@ -617,10 +617,10 @@ class TlsTransport(asyncio.BufferedProtocol):
             return not self._rest and not self._incoming.pending and not self._tls_object.pending()
         if sock is None or self._rest:
             return False
-        return _only_goodbye_is_left(sock.fileno(), sock.family, sock.type)
+        return _only_close_notify_is_left(sock.fileno(), sock.family, sock.type)
 
 
-def _only_goodbye_is_left(descriptor: int, family: int, kind: int) -> bool:
+def _only_close_notify_is_left(descriptor: int, family: int, kind: int) -> bool:
     # uvloop's socket object cannot read.
     with socket.fromfd(descriptor, family, kind) as same:
         try:
@@ -647,7 +647,7 @@ def _is_of_certificate(error: Exception) -> bool:
     return isinstance(error, ssl.SSLCertVerificationError) or "CERTIFICATE" in reason or "_CA" in reason
 
 
-def _said_by(error: Exception) -> str:
+def _reason_of(error: Exception) -> str:
     """Return OpenSSL's message without its error numbers and source locations."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"its certificate is refused: {error.verify_message}"

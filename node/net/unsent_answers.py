@@ -36,7 +36,10 @@ class UnsentAnswers:
         return self.used_bytes > self._scarce_bytes
 
     def hold(self, holder: Holder, size_bytes: int) -> None:
-        """Count the responses of a connection until it calls `release`."""
+        """Count the responses of a connection until it calls `release`.
+
+        If all of them exceed the limit, abort the connections that have held theirs for longest.
+        """
         self.used_bytes += size_bytes
         self._holders[holder] = None
         while self.used_bytes > self.limit_bytes:

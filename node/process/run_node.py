@@ -36,10 +36,10 @@ async def _run(config: BrokerConfig, ready: Callable[[Broker], None] | None) -> 
     this_task = asyncio.current_task()
     assert this_task is not None
 
-    def stop_asked(number: signal.Signals, sender: str) -> None:
+    def begin_stop(number: signal.Signals, sender: str) -> None:
         """Stop the node: a second signal skips the handover, and a node that still starts is cancelled."""
         if stop.is_set():
-            broker.hurry()
+            broker.skip_hand_over()
             log.info(
                 "Received %s again, from %s: the node exits without handing over leadership.",
                 number.name,
@@ -58,7 +58,7 @@ async def _run(config: BrokerConfig, ready: Callable[[Broker], None] | None) -> 
             this_task.cancel()
         stop.set()
 
-    def hand_over_asked(sender: str) -> None:
+    def begin_hand_over(sender: str) -> None:
         """Hand over leadership. A starting node leads nothing yet, and a stopping one does it anyway."""
         if is_up and not stop.is_set():
             log.info("Received SIGUSR1 from %s: the node hands over leadership and keeps running.", sender)
@@ -66,9 +66,9 @@ async def _run(config: BrokerConfig, ready: Callable[[Broker], None] | None) -> 
 
     def received(number: signal.Signals, sender: str) -> None:
         if number is signal.SIGUSR1:
-            loop.call_soon_threadsafe(hand_over_asked, sender)
+            loop.call_soon_threadsafe(begin_hand_over, sender)
         else:
-            loop.call_soon_threadsafe(stop_asked, number, sender)
+            loop.call_soon_threadsafe(begin_stop, number, sender)
 
     is_up = False
     with received_signals((*stop_signals(), signal.SIGUSR1), received):

@@ -9,8 +9,8 @@ from pathlib import Path
 
 def stop_signals() -> tuple[signal.Signals, ...]:
     """Return SIGTERM, SIGINT, and SIGHUP unless the process was started with it ignored, as nohup does."""
-    asked = (signal.SIGTERM, signal.SIGINT)
-    return asked if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else (*asked, signal.SIGHUP)
+    signals = (signal.SIGTERM, signal.SIGINT)
+    return signals if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else (*signals, signal.SIGHUP)
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from ottla.metadata_raft.commands import MutationPayer
 from ottla.metadata_raft.image import QuotaEntity
 from ottla.metadata_raft.mutation_charge import FREE, Taken
 from ottla.node.quota.quota_buckets import QuotaBuckets
-from ottla.node.quota.quota_entities import ClientQuota, QuotaEntities, Sharers
+from ottla.node.quota.quota_entities import ClientQuota, QuotaEntities, QuotaSharers
 from ottla.node.quota.rate import MAX_THROTTLE_MS, Rate, Windows, most_in_windows
 from ottla.node.quota.throttle_times import ThrottleTimes
 from ottla.node.quota.token_bucket import TokenBucket
@@ -23,7 +23,7 @@ REQUEST_PERCENTAGE: Final = "request_percentage"
 CONTROLLER_MUTATION_RATE: Final = "controller_mutation_rate"
 
 PERCENT_PER_SECOND: Final = 100.0  # one second of each second is a whole thread
-_RATE_WINDOWS: Final = Windows(2, 30_000)  # of readings for display
+_RATE_WINDOWS: Final = Windows(2, 30_000)  # of rates that no quota limits: they are only shown
 
 
 class QuotaReading(NamedTuple):
@@ -33,7 +33,7 @@ class QuotaReading(NamedTuple):
     client_id: str
     value: float  # a rate, or the number of tokens
     mutation_rate: float  # only of controller mutations
-    throttle_ms: float  # the average over the last half minute to minute
+    throttle_ms: float  # the average throttle time over the last half minute to minute
 
 
 class _Measured:
@@ -60,7 +60,7 @@ class RateQuotas:
         self._now_ms = now_ms
         self._max_throttle_ms = max_throttle_ms
         self._entities = QuotaEntities({}, key)
-        self._measured: QuotaBuckets[Sharers, _Measured] = QuotaBuckets(lambda: _Measured(windows))
+        self._measured: QuotaBuckets[QuotaSharers, _Measured] = QuotaBuckets(lambda: _Measured(windows))
         self.are_set = False
 
     def set(self, client_quotas: ImageQuotas) -> None:
@@ -75,11 +75,11 @@ class RateQuotas:
 
     def has(self, principal: str, client_id: str | None) -> bool:
         """Return True if the client has a quota; `principal` is "TYPE:NAME"."""
-        return self._of(principal, client_id) is not None
+        return self._quota_of(principal, client_id) is not None
 
     def record(self, principal: str, client_id: str | None, value: float) -> int:
-        """Count a value of a client; return its throttle time (ms), 0 within its quota."""
-        quota = self._of(principal, client_id)
+        """Count a value of a client; return its throttle time (ms), 0 within its quota or without one."""
+        quota = self._quota_of(principal, client_id)
         if quota is None:
             return 0
         now_ms = self._now_ms()
@@ -89,21 +89,21 @@ class RateQuotas:
 
     def add(self, principal: str, client_id: str | None, value: float) -> None:
         """Count a value without throttling; a negative value takes back what was counted."""
-        quota = self._of(principal, client_id)
+        quota = self._quota_of(principal, client_id)
         if quota is not None:
             now_ms = self._now_ms()
             self._measured.of(quota.sharers, now_ms).rate.record(float(value), now_ms)
 
-    def throttled(self, principal: str, client_id: str | None, throttle_ms: int) -> None:
+    def record_throttle(self, principal: str, client_id: str | None, throttle_ms: int) -> None:
         """Record the throttle time of a client, for the metrics."""
-        quota = self._of(principal, client_id)
+        quota = self._quota_of(principal, client_id)
         if quota is not None:
             now_ms = self._now_ms()
             self._measured.of(quota.sharers, now_ms).throttled.record(throttle_ms, now_ms)
 
     def most_at_once(self, principal: str, client_id: str | None) -> int | None:
-        """Return the largest value that cannot be throttled if used at once; None without a quota."""
-        quota = self._of(principal, client_id)
+        """Return the value above which a single use exceeds the quota; None without a quota."""
+        quota = self._quota_of(principal, client_id)
         return None if quota is None else int(min(most_in_windows(quota.limit, self._windows), 2**63))
 
     def readings(self, limit: int) -> list[QuotaReading]:
@@ -121,7 +121,7 @@ class RateQuotas:
             if self._entities.of_client(sharers.user or "", sharers.client_id) is not None
         ]
 
-    def _of(self, principal: str, client_id: str | None) -> ClientQuota | None:
+    def _quota_of(self, principal: str, client_id: str | None) -> ClientQuota | None:
         return self._entities.of_client(_name_of(principal), client_id)
 
 
@@ -140,7 +140,7 @@ class MutationQuotas:
     def __init__(self, windows: Windows, now_ms: Callable[[], int]) -> None:
         self._now_ms = now_ms
         self._entities = QuotaEntities({}, CONTROLLER_MUTATION_RATE)
-        self._mutated: QuotaBuckets[Sharers, _Mutated] = QuotaBuckets(lambda: _Mutated(windows))
+        self._mutated: QuotaBuckets[QuotaSharers, _Mutated] = QuotaBuckets(lambda: _Mutated(windows))
         self.are_set = False
 
     def set(self, client_quotas: ImageQuotas) -> None:
@@ -155,15 +155,15 @@ class MutationQuotas:
 
     def has(self, principal: str, client_id: str | None) -> bool:
         """Return True if the client has a quota; `principal` is "TYPE:NAME"."""
-        return self._of(principal, client_id) is not None
+        return self._quota_of(principal, client_id) is not None
 
     def take(self, payer: MutationPayer, mutations: int) -> Taken:
-        """Take a token for each mutation; return if they are rejected, and the throttle time.
+        """Take a token for each mutation; return whether they are rejected, and the throttle time (ms).
 
         While the quota is exhausted, the mutations of a strict payer are rejected and take no tokens. Those
         of any other payer are accepted, and the client has to wait afterwards.
         """
-        quota = self._of(payer.principal, payer.client_id)
+        quota = self._quota_of(payer.principal, payer.client_id)
         if quota is None:
             return FREE
         now_ms = self._now_ms()
@@ -196,7 +196,7 @@ class MutationQuotas:
                 found.append(QuotaReading(user, client_id, tokens, mutations, throttle_ms))
         return found
 
-    def _of(self, principal: str, client_id: str | None) -> ClientQuota | None:
+    def _quota_of(self, principal: str, client_id: str | None) -> ClientQuota | None:
         return self._entities.of_client(_name_of(principal), client_id)
 
 
@@ -208,7 +208,7 @@ class ClientQuotas:
         self.fetched = RateQuotas(CONSUMER_BYTE_RATE, windows, now_ms)
         self.requests = RateQuotas(REQUEST_PERCENTAGE, windows, now_ms, max_throttle_ms=windows.window_ms)
         self.mutations = MutationQuotas(controller_windows, now_ms)
-        self.exempt = Rate(_RATE_WINDOWS)  # the time of requests that count for no quota, in percent
+        self.exempt = Rate(_RATE_WINDOWS)  # the time of requests that count for no quota, in % of a thread
         self._now_ms = now_ms
         self.are_set = False  # any of them
         self.count_produce = False  # True if there are quotas that a Produce request counts for

@@ -1,7 +1,8 @@
 """Measures the rate of new connections against the limits of the node, its listeners and addresses.
 
 A connection beyond the rate of the node or its listener waits until the rate is within the limit again. One
-beyond the rate of its address is closed and counts for nothing. No connection waits longer than one window.
+beyond the rate of its address is closed and counts for nothing. No throttle time is longer than one window,
+but connections are let in one by one (`net/arrivals`), so those behind others may wait for longer.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -49,7 +50,7 @@ class RateReadings(NamedTuple):
     addresses: list[tuple[str, float]]  # those with a quota that were seen last
 
 
-class _OfListener:
+class _ListenerMeasurements:
     __slots__ = ("address_throttled", "rate", "throttled")
 
     def __init__(self, windows: Windows) -> None:
@@ -67,14 +68,14 @@ class ConnectionRates:
         self._limits = RateLimits()
         self._entities = QuotaEntities({}, CONNECTION_CREATION_RATE)
         self._of_node = Rate(windows)
-        self._of_listeners: dict[str, _OfListener] = {}
+        self._of_listeners: dict[str, _ListenerMeasurements] = {}
         self._of_addresses: QuotaBuckets[str, Rate] = QuotaBuckets(lambda: Rate(windows))
         self.are_set = False
 
     def limit(self, limits: RateLimits) -> None:
         """Replace the limits of the node and its listeners."""
         self._limits = limits
-        self._look()
+        self._update_are_set()
 
     def set(self, client_quotas: Mapping[QuotaEntity, Mapping[str, float]]) -> None:
         """Replace the quotas of addresses, and keep what was measured."""
@@ -86,7 +87,7 @@ class ConnectionRates:
     ) -> None:
         """Apply the changed quotas of these addresses."""
         self._entities.follow(client_quotas, changed)
-        self._look()
+        self._update_are_set()
 
     def enter_address(self, listener: str, address: str) -> int:
         """Count a connection from an address; return the delay (ms) before it is closed, 0 to accept it."""
@@ -99,7 +100,7 @@ class ConnectionRates:
         throttle_ms = rate.throttle_ms(quota, now_ms, max_ms=self._windows.window_ms)
         if throttle_ms:
             rate.record(-1.0, now_ms)
-            self._of(listener).address_throttled.record(throttle_ms, now_ms)
+            self._measurements(listener).address_throttled.record(throttle_ms, now_ms)
         return throttle_ms
 
     def enter(self, listener: str, *, is_protected: bool) -> int:
@@ -108,19 +109,19 @@ class ConnectionRates:
         A connection to a protected listener does not count for the node, so clients cannot delay it.
         """
         now_ms, max_ms = self._now_ms(), self._windows.window_ms
-        of = self._of(listener)
+        measured = self._measurements(listener)
         throttle_ms = 0
         if not is_protected:
             self._of_node.record(1.0, now_ms)
             limit = self._limits.max_connection_creation_rate
             if limit < NO_LIMIT:
                 throttle_ms = self._of_node.throttle_ms(limit, now_ms, max_ms=max_ms)
-        of.rate.record(1.0, now_ms)
+        measured.rate.record(1.0, now_ms)
         limit = self._limits.listener_max_connection_creation_rate.get(listener, self._listener_default)
         if limit < NO_LIMIT:
-            throttle_ms = max(throttle_ms, of.rate.throttle_ms(limit, now_ms, max_ms=max_ms))
+            throttle_ms = max(throttle_ms, measured.rate.throttle_ms(limit, now_ms, max_ms=max_ms))
         if throttle_ms:
-            of.throttled.record(throttle_ms, now_ms)
+            measured.throttled.record(throttle_ms, now_ms)
         return throttle_ms
 
     def readings(self, limit: int) -> RateReadings:
@@ -149,11 +150,11 @@ class ConnectionRates:
         # As in Apache Kafka, a listener without a setting of its own uses the broker's.
         return self._limits.max_connection_creation_rate
 
-    def _of(self, listener: str) -> _OfListener:
+    def _measurements(self, listener: str) -> _ListenerMeasurements:
         found = self._of_listeners.get(listener)
         if found is None:
-            found = self._of_listeners[listener] = _OfListener(self._windows)
+            found = self._of_listeners[listener] = _ListenerMeasurements(self._windows)
         return found
 
-    def _look(self) -> None:
+    def _update_are_set(self) -> None:
         self.are_set = self._limits.are_set or bool(self._entities)

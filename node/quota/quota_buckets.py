@@ -1,8 +1,8 @@
 """Keeps the measurements of all clients with a quota, in bounded memory.
 
 A client that was not seen for an hour is removed, as in Apache Kafka. Clients choose their client ids freely,
-so the number is limited, too: beyond the limit, the least recently seen client is removed. A throttled client
-was seen just now.
+so the number is limited, too: beyond the limit, the least recently seen client is removed. A client that is
+throttled now was seen recently, so it is not the one that is removed.
 """
 
 from collections import OrderedDict
@@ -31,16 +31,15 @@ class QuotaBuckets(Generic[K, B]):
         return len(self._buckets)
 
     def of(self, sharers: K, now_ms: int) -> B:
-        """Return the measurements of these sharers, and remove a few that expired."""
+        """Return the measurements of these sharers; remove up to two others that expired or are too many."""
         known = self._buckets.pop(sharers, None)
         if known is not None and now_ms - known[1] < IDLE_MS:
             bucket = known[0]
         else:
             bucket = self._make()
         self._buckets[sharers] = (bucket, now_ms)
-        for _ in range(
-            2
-        ):  # more than one, so that the number shrinks, but few, so that a request stays cheap
+        # More than one, so that the number shrinks, but few, so that a request stays cheap.
+        for _ in range(2):
             oldest = next(iter(self._buckets))
             if len(self._buckets) > self._max_buckets or now_ms - self._buckets[oldest][1] >= IDLE_MS:
                 del self._buckets[oldest]

@@ -13,8 +13,8 @@ from typing import Final, NamedTuple
 from ottla.metadata_raft.image import CLIENT_ID, IP, USER, QuotaEntity
 
 
-class Sharers(NamedTuple):
-    """The clients that share a quota: a user's of one client id, all of a user, or all of one client id."""
+class QuotaSharers(NamedTuple):
+    """The clients that share a quota: those of one user, with one client id, or both; None stands for any."""
 
     user: str | None
     client_id: str | None
@@ -24,11 +24,11 @@ class ClientQuota(NamedTuple):
     """A quota, and the clients that share it."""
 
     limit: float
-    sharers: Sharers
+    sharers: QuotaSharers
 
 
 class _Level(NamedTuple):
-    """A form of a quota's entity: user and client id are each a name, the default, or absent (None)."""
+    """A form of a quota's entity: user and client id are each named (True), the default (False) or absent."""
 
     is_user_named: bool | None
     is_client_named: bool | None
@@ -71,7 +71,7 @@ class QuotaEntities:
         """Apply the changed quotas of these entities; the others, maybe 100,000, are left alone."""
         for entity in changed:
             limit = client_quotas.get(entity, {}).get(self._key)
-            parts = tuple(sorted(map(_as_told, entity), key=_kind_of))
+            parts = tuple(sorted(map(_normalized, entity), key=_kind_of))
             level = _level_of(entity)
             if self._limits.pop(parts, None) is not None:
                 self._counts[level] -= 1
@@ -90,7 +90,7 @@ class QuotaEntities:
             if limit is not None:
                 return ClientQuota(
                     limit,
-                    Sharers(
+                    QuotaSharers(
                         None if level.is_user_named is None else user,
                         None if level.is_client_named is None else client_id or "",
                     ),
@@ -104,7 +104,7 @@ class QuotaEntities:
         return self._limits.get(((IP, None),)) if limit is None else limit
 
 
-def _as_told(part: tuple[str, str | None]) -> tuple[str, str | None]:
+def _normalized(part: tuple[str, str | None]) -> tuple[str, str | None]:
     """Return a part of an entity; an address is written as sockets return it."""
     kind, name = part
     if kind != IP or name is None:

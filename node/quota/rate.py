@@ -58,7 +58,7 @@ class Rate:
         sample.last_event_ms = now_ms
 
     def per_second(self, now_ms: int) -> float:
-        """Return the rate."""
+        """Return the rate over the measured time."""
         self._forget(now_ms)
         total = 0.0
         for sample in self._samples:
@@ -66,7 +66,7 @@ class Rate:
         return total / (self.measured_ms(now_ms) / 1_000.0)
 
     def measured_ms(self, now_ms: int) -> int:
-        """Return the time over which the rate is measured."""
+        """Return the time over which the rate is measured, at least 1."""
         samples, window_ms = self._windows
         self._forget(now_ms)
         if not self._samples:
@@ -80,7 +80,8 @@ class Rate:
     def throttle_ms(self, quota: float, now_ms: int, *, max_ms: int = MAX_THROTTLE_MS) -> int:
         """Return how long the client must wait until its rate is within the quota, 0 if it is.
 
-        For bytes the wait has no limit of its own; for requests and connections it is at most one window.
+        It waits for at most `max_ms`: one window for requests and connections; for bytes there is no limit
+        but that of the field in responses.
         """
         rate = self.per_second(now_ms)
         if rate <= quota:

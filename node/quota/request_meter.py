@@ -31,7 +31,10 @@ class RequestMeter:
         self._in_threads: list[float] = []  # threads append, which needs no lock
 
     def add(self, seconds: float) -> None:
-        """Add time spent by a thread, or by the loop before the meter existed."""
+        """Add time spent by a thread, or by the loop before the meter existed.
+
+        Beyond `MAX_PIECES` additions between two calls of `take`, the time does not count.
+        """
         if len(self._in_threads) < MAX_PIECES:
             self._in_threads.append(seconds)
 
@@ -49,7 +52,7 @@ class RequestMeter:
             self._resumed_s = 0.0
 
     def take(self) -> float:
-        """Return the time since the last call."""
+        """Return the CPU time that the request has taken since the last call."""
         spent_s, self._spent_s = self._spent_s, 0.0
         while self._in_threads:
             spent_s += self._in_threads.pop()

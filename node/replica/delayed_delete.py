@@ -10,7 +10,10 @@ from ottla.node.replica.delayed_operation import DelayedOperation, Kind
 
 
 class Deletion(NamedTuple):
-    """The result for one partition, and the lowest log start offset among its live replicas."""
+    """The result for one partition, and the lowest log start offset among its live replicas.
+
+    The offset is -1 if this node does not lead the partition.
+    """
 
     code: ErrorCode
     low_watermark: int

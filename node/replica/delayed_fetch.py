@@ -59,7 +59,7 @@ class DelayedFetch:
             self._wake()
 
     def cancel(self) -> None:
-        """Stop waiting: no client is left to answer."""
+        """Stop waiting, without a wake: the request ends, or no client is left to answer."""
         self.is_done = True
         for partition in self._measures:
             partition.delayed_fetches.pop(self, None)

@@ -75,7 +75,7 @@ class DelayedOperation(Generic[P, G, R]):
         self._wake()
 
     def cancel(self) -> None:
-        """Stop waiting: no client is left to answer."""
+        """Stop waiting, without a wake: the request ends, or no client is left to answer."""
         self.is_done = True
         for partition in self._goals:
             self.kind.waiting(partition).pop(self, None)

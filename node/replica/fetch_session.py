@@ -62,13 +62,13 @@ class CachedPartition:
 
     def must_send(self, data: PartitionData, size_bytes: int) -> bool:
         """Return True if the response has to contain the partition; remember what is sent."""
-        tell = self.has_news(data, size_bytes)
+        is_changed = self.is_changed(data, size_bytes)
         # After an error the client must be sent the recovery, whatever the offsets are then.
         self.high_watermark = -1 if _is_failed(data) else data.high_watermark
         self.log_start_offset = data.log_start_offset
-        return tell
+        return is_changed
 
-    def has_news(self, data: PartitionData, size_bytes: int) -> bool:
+    def is_changed(self, data: PartitionData, size_bytes: int) -> bool:
         """Return True if the client has not been sent this state yet."""
         return (
             size_bytes > 0
@@ -271,7 +271,7 @@ class FetchSessionCache:
             ]
             if not evictable:
                 return False
-            victim = min(evictable, key=_worth)
+            victim = min(evictable, key=_eviction_order)
             if (is_privileged, size) < (victim.is_privileged, len(victim.partitions)):
                 return False
         self._drop(victim)
@@ -286,5 +286,5 @@ def _last_used(session: FetchSession) -> int:
     return session.last_used_ms
 
 
-def _worth(session: FetchSession) -> tuple[bool, int, int]:
+def _eviction_order(session: FetchSession) -> tuple[bool, int, int]:
     return session.is_privileged, len(session.partitions), session.session_id

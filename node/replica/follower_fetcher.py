@@ -44,9 +44,9 @@ from ottla.node.wire.messages.list_offsets import (
 )
 
 THROTTLED_PAUSE_MS: Final = 100  # the pause of a throttled partition
-DAMAGE_TOLD_FAILURE: Final = 5  # after this many in a row the leader's own data is wrong, not the network
+DAMAGE_REPORT_FAILURE: Final = 5  # after this many in a row the leader's own data is wrong, not the network
 # A fetcher whose last fetch took this much waits while the disk is behind, and checks again after this time.
-MIN_RESTING_BYTES: Final = 256 * 1024
+MIN_REST_BYTES: Final = 256 * 1024
 REST_S: Final = 0.01
 TAKEN_AT_ONCE: Final = 256  # partitions of a response; without records each takes 5 to 30 us
 LOST_PAUSE_S: Final = 0.02  # after a lost connection; dialling has its own back-off
@@ -76,16 +76,16 @@ class FetcherWorld:
 
     broker_id: int
     broker_epoch: Callable[[], int]
-    connect: Callable[[int, str], Awaitable[Peer]]  # (node, purpose) -> a proven connection
+    connect: Callable[[int, str], Awaitable[Peer]]  # (node, purpose) -> an authenticated connection
     settings: Callable[[], FetcherSettings]
     quotas: ReplicationQuotas
     now_ms: Callable[[], int]  # the wall clock, for timestamps in the log
     chance: random.Random
     start_task: StartTask
     until_safe: Callable[[Partition], Awaitable[None]]  # waits until no flush of its log is due
-    keep_log_starts: Callable[[], Awaitable[None]]  # writes the checkpoint, to survive a kill
+    keep_log_starts: Callable[[], Awaitable[None]]  # writes the checkpoint of log starts, to survive a kill
     keep_recovery_points: Callable[[], Awaitable[None]]
-    must_rest: Callable[[], bool]  # returns True while the disk is behind
+    must_pause: Callable[[], bool]  # returns True while the disk is behind
 
 
 def _timeout_s(settings: FetcherSettings) -> float:
@@ -96,16 +96,16 @@ class _Failures:
     """Failed partitions, with one log line for all with the same error, such as those of a deleted topic."""
 
     def __init__(self) -> None:
-        self._alike: dict[tuple[bool, str], tuple[TopicPartition, int]] = {}  # the first, how many others
+        self._by_error: dict[tuple[bool, str], tuple[TopicPartition, int]] = {}  # the first, how many others
 
     def add(self, name: TopicPartition, error: KafkaError, *, is_first: bool) -> None:
-        alike = is_first, str(error)
-        first, others = self._alike.get(alike, (name, -1))
-        self._alike[alike] = first, others + 1
+        key = is_first, str(error)
+        first, others = self._by_error.get(key, (name, -1))
+        self._by_error[key] = first, others + 1
 
-    def tell(self) -> None:
+    def log(self) -> None:
         """Log the failures."""
-        for (is_first, error), (name, others) in self._alike.items():
+        for (is_first, error), (name, others) in self._by_error.items():
             log.log(
                 logging.WARNING if is_first else logging.INFO,
                 "%s%s cannot be fetched: %s",
@@ -118,12 +118,12 @@ class _Failures:
 class FollowerFetcher:
     """The fetches from one leader over one connection; `run` is its task."""
 
-    def __init__(self, leader_id: int, lane: int, world: FetcherWorld) -> None:
+    def __init__(self, leader_id: int, fetcher_id: int, world: FetcherWorld) -> None:
         self.leader_id = leader_id
-        self._purpose = f"replica-{lane}"
+        self._purpose = f"replica-{fetcher_id}"
         self._world = world
         self._fetches = FollowerFetches()
-        self._has_news = asyncio.Event()
+        self._has_changes = asyncio.Event()
         self._is_waiting = False  # one of our fetches is at the leader
         self._is_waking = False
         self._retry: asyncio.TimerHandle | None = None
@@ -148,7 +148,7 @@ class FollowerFetcher:
         if log_.flush_due_from is not None:
             self._unsafe[partition] = None
         if self._fetches.add(partition):
-            self._tell()
+            self._wake_fetch()
 
     def remove(self, key: Key) -> None:
         """Stop following a partition: another node leads it, or this node no longer follows it."""
@@ -157,11 +157,11 @@ class FollowerFetcher:
     def report_again(self, key: Key) -> None:
         """Report the state of this replica to the leader with the next fetch."""
         if self._fetches.touch_key(key):
-            self._tell()
+            self._wake_fetch()
 
-    def _tell(self) -> None:
+    def _wake_fetch(self) -> None:
         """Note that the next fetch has news, and have the fetch at the leader answered."""
-        self._has_news.set()
+        self._has_changes.set()
         if self._is_waiting and not self._is_waking:
             self._is_waking = True
             self._world.start_task(self._wake())
@@ -195,7 +195,7 @@ class FollowerFetcher:
         settings = world.settings()
         await self._until_safe()
         await self._rest()
-        self._has_news.clear()
+        self._has_changes.clear()
         now_ms = self._monotonic_ms()
         request = fetches.next_request(
             replica_id=world.broker_id,
@@ -206,21 +206,21 @@ class FollowerFetcher:
         )
         self._schedule_retry(now_ms)
         if request is None:
-            await self._wait_for_news(THROTTLED_PAUSE_MS / 1000 if len(fetches) else None)
+            await self._wait_for_changes(THROTTLED_PAUSE_MS / 1000 if len(fetches) else None)
             return
         try:
             peer = await world.connect(self.leader_id, self._purpose)
             self._is_waiting = True
-            if self._has_news.is_set():
-                self._tell()
+            if self._has_changes.is_set():
+                self._wake_fetch()
             try:
                 response = await peer.request(request, FetchResponse, timeout_s=_timeout_s(settings))
             finally:
                 self._is_waiting = False
             self._is_lost = False
-            asking = await self._take(response)
-            if asking:
-                await self._ask_offsets(peer, asking)
+            diverging = await self._take(response)
+            if diverging:
+                await self._ask_offsets(peer, diverging)
         except KafkaError as error:
             if not self._is_lost:
                 self._is_lost = True
@@ -245,14 +245,14 @@ class FollowerFetcher:
     async def _rest(self) -> None:
         """Wait while the disk is behind if the last fetch took much, or the kernel would stop the node."""
         taken_bytes, self._taken_bytes = self._taken_bytes, 0
-        if taken_bytes >= MIN_RESTING_BYTES:
-            while self._world.must_rest():
+        if taken_bytes >= MIN_REST_BYTES:
+            while self._world.must_pause():
                 await asyncio.sleep(REST_S)
 
-    async def _wait_for_news(self, timeout_s: float | None) -> None:
+    async def _wait_for_changes(self, timeout_s: float | None) -> None:
         try:
             async with asyncio.timeout(timeout_s):
-                await self._has_news.wait()
+                await self._has_changes.wait()
         except TimeoutError:
             pass
 
@@ -267,7 +267,7 @@ class FollowerFetcher:
         self._retry = None
         if due_ms is not None:
             loop = asyncio.get_running_loop()
-            self._retry = loop.call_later(max(1, due_ms - now_ms) / 1000, self._tell)
+            self._retry = loop.call_later(max(1, due_ms - now_ms) / 1000, self._wake_fetch)
 
     def _must_wait(self, followed: FollowedPartition) -> bool:
         quotas = self._world.quotas
@@ -288,7 +288,7 @@ class FollowerFetcher:
             if code not in (ErrorCode.FETCH_SESSION_ID_NOT_FOUND, ErrorCode.INVALID_FETCH_SESSION_EPOCH):
                 raise KafkaError(code, f"Node {self.leader_id} rejected the whole fetch request.")
             return []
-        asking = []
+        diverging = []
         failures = _Failures()
         count = 0
         for topic in response.responses:
@@ -301,13 +301,13 @@ class FollowerFetcher:
                     continue  # it has changed since the request
                 try:
                     if self._carry_out(followed, data):
-                        asking.append(followed)
+                        diverging.append(followed)
                 except KafkaError as error:
                     self._failed(followed, error, failures)
-        failures.tell()
+        failures.log()
         if response.session_id == NO_SESSION:
             fetches.restart()
-        return asking
+        return diverging
 
     def _carry_out(self, followed: FollowedPartition, data: PartitionData) -> bool:
         """Carry out the response for one partition; return True if the leader's range must be asked."""
@@ -317,7 +317,7 @@ class FollowerFetcher:
         elif step is Step.TRUNCATE:
             self._truncate(followed, data)
         elif step is Step.ASK_OFFSETS:
-            self._fetches.set_phase(followed, Phase.ASKING)
+            self._fetches.set_phase(followed, Phase.LISTING_OFFSETS)
         elif step is Step.FAIL:
             log.info("%s: its leader has a newer epoch.", followed.partition.topic_partition)
             self._fetches.set_phase(followed, Phase.FAILED)
@@ -373,7 +373,7 @@ class FollowerFetcher:
                     followed.partition.log_start_checkpointed(log_start_offset)
                     if self._fetches.holds(followed):
                         self._fetches.touch(followed)
-                        self._tell()
+                        self._wake_fetch()
         finally:
             self._is_keeping = False
 
@@ -419,7 +419,7 @@ class FollowerFetcher:
             self._fetches.set_phase(followed, Phase.FAILED)
             return
         followed.got_damage = error.code is ErrorCode.CORRUPT_MESSAGE
-        if error.code is ErrorCode.CORRUPT_MESSAGE and followed.failures == DAMAGE_TOLD_FAILURE:
+        if error.code is ErrorCode.CORRUPT_MESSAGE and followed.failures == DAMAGE_REPORT_FAILURE:
             # Damage on the way would have been repaired by a repeated fetch by now.
             log.error(
                 "The replica of %s on node %d, its leader, is damaged at or after "
@@ -442,13 +442,13 @@ class FollowerFetcher:
 
     # ---- out of range ----------------------------------------------------------------------------
 
-    async def _ask_offsets(self, peer: Peer, asking: Sequence[FollowedPartition]) -> None:
+    async def _ask_offsets(self, peer: Peer, diverging: Sequence[FollowedPartition]) -> None:
         """Ask for the leader's offsets, and adjust our logs to them."""
         failures = _Failures()
-        ends = await self._offsets(peer, asking, LATEST_TIMESTAMP)
-        starts = await self._offsets(peer, asking, EARLIEST_TIMESTAMP)
-        for followed in asking:
-            if followed.phase is not Phase.ASKING or not self._fetches.holds(followed):
+        ends = await self._offsets(peer, diverging, LATEST_TIMESTAMP)
+        starts = await self._offsets(peer, diverging, EARLIEST_TIMESTAMP)
+        for followed in diverging:
+            if followed.phase is not Phase.LISTING_OFFSETS or not self._fetches.holds(followed):
                 continue  # the metadata have changed it meanwhile
             name = followed.partition.topic_partition
             end, start = ends.get(name), starts.get(name)
@@ -464,7 +464,7 @@ class FollowerFetcher:
                 self._reset(followed, Range(start.offset, end.offset))
             except KafkaError as error:
                 self._failed(followed, error, failures)
-        failures.tell()
+        failures.log()
 
     def _reset(self, followed: FollowedPartition, leader: Range) -> None:
         partition, log_ = followed.partition, followed.partition.log
@@ -482,10 +482,10 @@ class FollowerFetcher:
         self._fetches.set_phase(followed, Phase.FETCHING)
 
     async def _offsets(
-        self, peer: Peer, asking: Sequence[FollowedPartition], timestamp: int
+        self, peer: Peer, diverging: Sequence[FollowedPartition], timestamp: int
     ) -> dict[tuple[str, int], ListOffsetsPartitionResponse]:
         topics: dict[str, list[ListOffsetsPartition]] = {}
-        for followed in asking:
+        for followed in diverging:
             name = followed.partition.topic_partition
             topics.setdefault(name.topic, []).append(
                 ListOffsetsPartition(

@@ -26,7 +26,7 @@ from ottla.node.wire.messages.fetch import ForgottenTopic
 MAX_SESSIONS_OF_A_FOLLOWER: Final = 16
 
 
-class FedPartition:
+class SessionPartition:
     """One partition of a session: the follower's request for it, and the offsets that it was last sent."""
 
     __slots__ = (
@@ -79,7 +79,7 @@ class FollowerSession:
         "dirty",
         "epoch",
         "last_fetch_ms",
-        "on_news",
+        "on_change",
         "partitions",
         "replica_id",
         "session_id",
@@ -93,30 +93,33 @@ class FollowerSession:
         self.epoch = 1
         self.broker_epoch = -1
         self.last_fetch_ms = 0
-        self.partitions: dict[PartitionKey, FedPartition] = {}
-        self.dirty: dict[FedPartition, None] = {}  # in the order in which they are read next
-        self.on_news: Callable[[bool], None] | None = None  # of the waiting fetch; its argument: is it urgent
+        self.partitions: dict[PartitionKey, SessionPartition] = {}
+        self.dirty: dict[SessionPartition, None] = {}  # in the order in which they are read next
+        # Set by the waiting fetch. It is called at each `mark`, with True if the news is urgent.
+        self.on_change: Callable[[bool], None] | None = None
 
-    def mark(self, fed: FedPartition, *, is_urgent: bool) -> None:
+    def mark(self, followed: SessionPartition, *, is_urgent: bool) -> None:
         """Note that there is news of this partition for the follower."""
-        self.dirty[fed] = None
-        if self.on_news is not None:
-            self.on_news(is_urgent)
+        self.dirty[followed] = None
+        if self.on_change is not None:
+            self.on_change(is_urgent)
 
-    def update(self, items: Iterable[FetchItem], forgotten: Sequence[ForgottenTopic]) -> list[FedPartition]:
+    def update(
+        self, items: Iterable[FetchItem], forgotten: Sequence[ForgottenTopic]
+    ) -> list[SessionPartition]:
         """Apply the follower's changes; return the partitions whose position it reports."""
         changed = []
         for item in items:
-            fed = self.partitions.get(item.key)
-            if fed is None:
-                fed = self.partitions[item.key] = FedPartition(self, item)
+            followed = self.partitions.get(item.key)
+            if followed is None:
+                followed = self.partitions[item.key] = SessionPartition(self, item)
             else:
-                if item.wanted.fetch_offset == fed.item.wanted.fetch_offset:
+                if item.wanted.fetch_offset == followed.item.wanted.fetch_offset:
                     # It may have dropped the last response, since another leader epoch had begun there.
-                    fed.sent_high_watermark = fed.sent_log_start_offset = -1
-                fed.item = item
-            self.dirty[fed] = None
-            changed.append(fed)
+                    followed.sent_high_watermark = followed.sent_log_start_offset = -1
+                followed.item = item
+            self.dirty[followed] = None
+            changed.append(followed)
         for topic in forgotten:
             name = topic.topic_id if self.uses_topic_ids else topic.topic
             for index in topic.partitions:
@@ -127,19 +130,19 @@ class FollowerSession:
         return changed
 
     def note_sent(
-        self, fed: FedPartition, *, high_watermark: int, log_start_offset: int, has_more: bool
+        self, followed: SessionPartition, *, high_watermark: int, log_start_offset: int, has_more: bool
     ) -> None:
         """Note what the response under way contains; `has_more` if there may be more to send afterwards."""
-        fed.sent_high_watermark = high_watermark
-        fed.sent_log_start_offset = log_start_offset
-        del self.dirty[fed]
+        followed.sent_high_watermark = high_watermark
+        followed.sent_log_start_offset = log_start_offset
+        del self.dirty[followed]
         if has_more:
-            self.dirty[fed] = None  # behind the others
+            self.dirty[followed] = None  # behind the others
 
     def close(self) -> None:
         """End the session: the follower continues without it."""
-        for fed in self.partitions.values():
-            fed.leave()
+        for followed in self.partitions.values():
+            followed.leave()
         self.partitions.clear()
         self.dirty.clear()
 

@@ -37,15 +37,15 @@ class Phase(Enum):
     """The state of a followed partition."""
 
     FETCHING = "fetching"
-    ASKING = "asking for the leader's offsets"
+    LISTING_OFFSETS = "asking for the leader's offsets"
     DELAYED = "delayed"
     FAILED = "failed"  # until the metadata assign another leader or epoch
 
 
 # All legal moves; a new leader or epoch creates a new `FollowedPartition`.
 MOVES: Final = {
-    Phase.FETCHING: frozenset({Phase.ASKING, Phase.DELAYED, Phase.FAILED}),
-    Phase.ASKING: frozenset({Phase.FETCHING, Phase.DELAYED, Phase.FAILED}),
+    Phase.FETCHING: frozenset({Phase.LISTING_OFFSETS, Phase.DELAYED, Phase.FAILED}),
+    Phase.LISTING_OFFSETS: frozenset({Phase.FETCHING, Phase.DELAYED, Phase.FAILED}),
     Phase.DELAYED: frozenset({Phase.FETCHING, Phase.FAILED}),
     Phase.FAILED: frozenset(),
 }
@@ -81,7 +81,8 @@ def truncation_offset(
 
     `leader` is the leader's largest epoch at or below our last one, and its end offset there; `own` is the
     same for that epoch in our log. If our log does not have the epoch, it is cut to the end of the one
-    before, and the next fetch asks again with that (KIP-279).
+    before, and the next fetch asks again with that (KIP-279). If the leader has no such epoch, only committed
+    records stay.
     """
     if leader.end_offset < 0:
         return min(high_watermark, log_end_offset)
@@ -107,7 +108,11 @@ class Reset(NamedTuple):
 
 
 def reset_for(leader: Range, own_end_offset: int) -> Reset:
-    """Cut a log beyond the leader's end to it, drop one before its start, and keep one within the range."""
+    """Return the reset of a log that ends at `own_end_offset`.
+
+    A log that ends beyond the leader's is cut to the leader's end, one that ends before the leader's starts
+    is emptied, and one that ends within the range is kept.
+    """
     if leader.end_offset < own_end_offset:
         return Reset(leader.end_offset, starts_empty=False)
     if leader.start_offset > own_end_offset:
@@ -220,14 +225,12 @@ class FollowerFetches:
         if self._partitions.pop(key, None) is not None:
             self._changed[key] = None
 
-    def find(self, key: Key, answered: FetchPartition | None = None) -> FollowedPartition | None:
-        """Return the partition if the leader's answer is to its present request."""
+    def find(self, key: Key) -> FollowedPartition | None:
+        """Return the partition if the leader's answer is to its present request; else None."""
         followed = self._partitions.get(key)
-        if followed is None or followed.phase is not Phase.FETCHING:
+        if followed is None or followed.phase is not Phase.FETCHING or followed.wanted is None:
             return None
-        return (
-            followed if followed.wanted is not None and self._requested.get(key) is followed.wanted else None
-        )
+        return followed if self._requested.get(key) is followed.wanted else None
 
     def touch_key(self, key: Key) -> bool:
         """Name a partition in the next fetch again; False if it is not fetched at present."""

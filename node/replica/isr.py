@@ -177,8 +177,8 @@ class InSyncReplicas:
     ) -> int:
         """Return the high watermark by the positions; the caller ignores it if it is below the present one.
 
-        It also waits for a follower outside the ISR that was caught up lately and may join: otherwise it
-        could stay ahead of that follower of a busy leader forever.
+        It also waits for a follower outside the ISR that was caught up lately and may join: on a busy
+        partition such a follower might otherwise never reach the high watermark, and never join.
         """
         offset = leader_end_offset
         for replica_id, follower in self.followers.items():

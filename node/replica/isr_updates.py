@@ -41,33 +41,33 @@ class IsrUpdates:
         self._alter_partition = alter_partition
         self._proposals: dict[Partition, IsrProposal] = {}
         self.expands = self.shrinks = self.failures = 0  # since the node started
-        self._has_news = asyncio.Event()
+        self._has_proposals = asyncio.Event()
 
     def propose(self, partition: Partition, proposal: IsrProposal) -> None:
         """Send this proposal with the next command."""
         self._proposals[partition] = proposal
-        self._has_news.set()
+        self._has_proposals.set()
 
     async def run(self) -> None:
         """Send proposals for as long as the node runs."""
         while True:
-            await self._has_news.wait()
+            await self._has_proposals.wait()
             if not await self.submit():
                 await asyncio.sleep(RETRY_S)
 
     async def submit(self) -> bool:
         """Send one command with the present proposals; False if some have to be sent again."""
-        asked = self._take()
-        if not asked:
-            self._has_news.clear()
+        proposals = self._take()
+        if not proposals:
+            self._has_proposals.clear()
             return True
-        sizes = {one: len(one.assignment.in_sync_replicas) for one in asked}
+        sizes = {one: len(one.assignment.in_sync_replicas) for one in proposals}
         try:
-            reply = await self._alter_partition(self._command(asked))
+            reply = await self._alter_partition(self._command(proposals))
         except KafkaError as error:
-            log.warning("The ISRs of %d partitions could not be changed yet: %s", len(asked), error)
-            self.failures += len(asked)
-            self._keep(asked)
+            log.warning("The ISRs of %d partitions could not be changed yet: %s", len(proposals), error)
+            self.failures += len(proposals)
+            self._keep(proposals)
             return False
         codes = {
             (topic.topic_id, one.partition_index): ErrorCode(one.error_code)
@@ -75,7 +75,7 @@ class IsrUpdates:
             for one in topic.partitions
         }
         again: dict[Partition, IsrProposal] = {}
-        for partition, proposal in asked.items():
+        for partition, proposal in proposals.items():
             name = partition.topic_id, partition.topic_partition.partition
             code = codes.get(name, ErrorCode.UNKNOWN_SERVER_ERROR)
             self._count(len(proposal.isr) - sizes[partition], code)
@@ -95,20 +95,20 @@ class IsrUpdates:
             self.shrinks += 1
 
     def _take(self) -> dict[Partition, IsrProposal]:
-        asked: dict[Partition, IsrProposal] = {}
+        proposals: dict[Partition, IsrProposal] = {}
         for partition, proposal in tuple(self._proposals.items())[:MAX_PROPOSALS]:
             del self._proposals[partition]
             if partition.isr is not None and partition.isr.is_pending(proposal):
-                asked[partition] = proposal
-        return asked
+                proposals[partition] = proposal
+        return proposals
 
     def _keep(self, proposals: dict[Partition, IsrProposal]) -> None:
         for partition, proposal in proposals.items():
             self._proposals.setdefault(partition, proposal)
 
-    def _command(self, asked: dict[Partition, IsrProposal]) -> AlterPartition:
+    def _command(self, proposals: dict[Partition, IsrProposal]) -> AlterPartition:
         topics: dict[bytes, list[AlteredPartition]] = {}
-        for partition, proposal in asked.items():
+        for partition, proposal in proposals.items():
             log.info(
                 "%s: ISR %s will be changed to %s.",
                 partition.topic_partition,

@@ -32,7 +32,7 @@ from ottla.node.replica.delayed_operation import check_all
 from ottla.node.replica.delayed_produce import DelayedProduce, RequiredOffset
 from ottla.node.replica.isr import UNKNOWN_BROKER_EPOCH, InSyncReplicas, IsrProposal
 from ottla.node.replica.refused_batches import RefusedBatches
-from ottla.node.replica.replica_context import ReplicaContext, lone_context
+from ottla.node.replica.replica_context import ReplicaContext, standalone_context
 
 NO_LEADER = -1
 NO_EPOCH = -1
@@ -98,7 +98,7 @@ class Partition:
     ) -> None:
         """`context` is the node's; without it, `broker_id` is the only node. `counters` are the topic's."""
         self.counters = TopicCounters() if counters is None else counters
-        self._context = lone_context(broker_id) if context is None else context
+        self._context = standalone_context(broker_id) if context is None else context
         self.topic_partition: TopicPartition = log.topic_partition
         self.topic_id = topic_id
         self.log = log
@@ -112,7 +112,7 @@ class Partition:
         self.isr: InSyncReplicas | None = None  # of a leader
         self._interrupted: IsrProposal | None = None  # pending when the last leader epoch here ended
         self._refused: RefusedBatches | None = None  # while there are any, and a little longer
-        self.damaged = False  # whether damaged batches of the log are known
+        self.damaged = False  # True while damaged batches of the log are known
         self.leader_epoch = NO_EPOCH
         self.assign(assignment)
 
@@ -166,9 +166,9 @@ class Partition:
     def _should_flush(self) -> bool:
         """Return True if the log must be flushed: a power failure of this host alone could lose records.
 
-        That is so if other nodes have replicas but may not lead, or if fewer than min.insync.replicas are in
-        sync; also on a replica that is the only one that may lead, but does not lead at present, because the
-        quorum was lost.
+        That is so if `flush.messages` requires it of the leader; if other nodes have replicas but may not
+        lead; or if fewer than min.insync.replicas are in sync. Also on a replica that is the only one that
+        may lead, but does not lead at present, because the quorum was lost.
         """
         if self.is_leader and self.log.flush_due_from is not None:
             return True
@@ -214,8 +214,9 @@ class Partition:
     def check_follower(self, replica_id: int, broker_epoch: int) -> None:
         """Raise an error unless this broker is a follower here, with its newest known broker epoch.
 
-        UNKNOWN_LEADER_EPOCH for a broker that is no replica in our metadata yet; NOT_LEADER_OR_FOLLOWER for
-        an earlier process of the broker: its position says nothing about that of its successor.
+        UNKNOWN_LEADER_EPOCH for a broker that is no replica in our metadata yet, and if this replica does not
+        lead; NOT_LEADER_OR_FOLLOWER for an earlier process of the broker: its position says nothing about
+        that of its successor.
         """
         if self.isr is None or replica_id not in self.isr.followers:
             raise KafkaError(ErrorCode.UNKNOWN_LEADER_EPOCH)
@@ -337,7 +338,11 @@ class Partition:
         guard: Guard | None = None,
         valid: ValidBatch | None = None,
     ) -> AppendResult:
-        """Append a producer's batch, or raise a KafkaError. With acks=all the ISR must be large enough."""
+        """Append a batch of a producer, as `PartitionLog.append_as_leader` does.
+
+        NOT_LEADER_OR_FOLLOWER unless this replica leads, and for a batch that follows one that was rejected
+        for that reason. NOT_ENOUGH_REPLICAS with acks=all (`required_acks` -1) if the ISR is too small.
+        """
         isr = self.isr
         if isr is None:
             if self._refused is None:
@@ -450,7 +455,7 @@ class Partition:
         counters.bytes_in += size_bytes
         counters.messages_in += records
         if self.watchers:
-            self._tell_watchers()
+            self._notify_watchers()
         if log.flush_due_from is not None:
             self._context.flush_soon(log)
         if len(isr.maximal) == 1:  # otherwise another replica's position decides, which is unchanged
@@ -459,7 +464,8 @@ class Partition:
     def delete_records_before(self, offset: int) -> int:
         """Move the log start up to `offset` (-1: the high watermark); return the resulting offset.
 
-        The deletion is complete once `low_watermark` has reached that offset.
+        The deletion is complete once `low_watermark` has reached that offset. NOT_LEADER_OR_FOLLOWER unless
+        this replica leads, OFFSET_OUT_OF_RANGE above the high watermark.
         """
         self.check_leader()
         high_watermark = self.log.high_watermark
@@ -481,7 +487,10 @@ class Partition:
             watcher.offsets_moved()
 
     def low_watermark(self) -> int:
-        """Return the offset below which no replica that is alive, or may still lead, has records."""
+        """Return the offset below which no replica that is alive, or may still lead, has records.
+
+        -1 while such a replica has not fetched yet. On a follower it is the start of its own log.
+        """
         log_start_offset = self.log.log_start_offset
         if self.isr is None:
             return log_start_offset
@@ -509,8 +518,8 @@ class Partition:
     def has_enough_replicas(self) -> bool:
         """Return True if the leader accepts acks=all at present.
 
-        A topic with fewer replicas than min.insync.replicas can be written to, as in Kafka 4. Damaged
-        replicas do not count if there are others.
+        A topic with fewer replicas than min.insync.replicas can be written to, as in Kafka 4. While the log
+        of the leader itself is damaged and there are other replicas, only undamaged ones count.
         """
         isr = self.isr
         assert isr is not None
@@ -560,7 +569,7 @@ class Partition:
         for watcher in self.watchers:
             watcher.offsets_moved()
 
-    def _tell_watchers(self) -> None:
+    def _notify_watchers(self) -> None:
         watchers, self.watchers = self.watchers, []
         for watcher in watchers:
             watcher.log_grew()
@@ -571,7 +580,7 @@ class Partition:
         for fetch in tuple(self.delayed_fetches):
             fetch.finish()
         check_all(self.delayed_deletes, self)
-        self._tell_watchers()
+        self._notify_watchers()
 
     # ---- following -------------------------------------------------------------------------------
 
@@ -585,9 +594,9 @@ class Partition:
         assert not self.is_leader, "a leader does not follow"
         log = self.log
         if len(records):
-            first = self._batch_over_log_start(records)
+            first = self._batch_over_log_start(records, log_start_offset)
             if first is not None:
-                log.truncate_fully_and_start_at(first.base_offset, now_ms=now_ms)
+                self._begin_again_at(first.base_offset, now_ms)
             log.append_as_follower(records, now_ms=now_ms)
             self.counters.replication_bytes_in += len(records)
         safe = min(high_watermark, log.log_end_offset)
@@ -599,10 +608,14 @@ class Partition:
         if start > log.log_start_offset and log.increment_log_start_offset(start):
             check_all(self.delayed_fetches, self)
 
-    def _batch_over_log_start(self, records: Buffer) -> BatchHeader | None:
-        """Return the first batch if this log is empty and starts in the middle of that batch."""
+    def _batch_over_log_start(self, records: Buffer, leader_start: int) -> BatchHeader | None:
+        """Return the first batch if this log ends in the middle of it and has nothing that the leader has.
+
+        Such a log is empty, or the leader has deleted the records in it. Its last batch may differ from the
+        leader's, which knows the end of an epoch that it deleted only as its log start.
+        """
         log = self.log
-        if log.log_end_offset != log.log_start_offset or len(records) < HEADER_SIZE:
+        if log.log_end_offset > max(log.log_start_offset, leader_start) or len(records) < HEADER_SIZE:
             return None
         header = read_header(records)
         begins_before = 0 <= header.base_offset < log.log_end_offset <= header.last_offset
@@ -627,8 +640,13 @@ class Partition:
     def start_again_at(self, offset: int, *, now_ms: int) -> None:
         """Drop all records and continue at this offset: the leader's log now starts there."""
         assert not self.is_leader, "a leader's log is never cut"
-        self.log.truncate_fully_and_start_at(offset, now_ms=now_ms)
+        self._begin_again_at(offset, now_ms)
         check_all(self.delayed_fetches, self)
+
+    def _begin_again_at(self, offset: int, now_ms: int) -> None:
+        self.log.truncate_fully_and_start_at(offset, now_ms=now_ms)
+        # The checkpoint file has no log start for a log whose first segment began there.
+        self._checkpointed_log_start = min(self._checkpointed_log_start, offset)
 
     # ---- reading ---------------------------------------------------------------------------------
 

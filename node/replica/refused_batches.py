@@ -17,7 +17,7 @@ from ottla.logstore.words.varint import ByteSource
 
 # The longest time that a request is expected to arrive after a rejected one. Clients retry after some 0.1 s.
 WINDOW_MS: Final = 1_000
-MAX_PRODUCERS: Final = 1_000  # of a partition; those of further producers are judged by sequence alone
+MAX_PRODUCERS: Final = 1_000  # of a partition; beyond that the producer rejected the longest ago is forgotten
 
 
 class _Refused(NamedTuple):

@@ -27,7 +27,7 @@ class ReplicaContext(Generic[P]):
     is_fenced: bool = False  # true while the cluster may have given this node's partitions to others
 
 
-def lone_context(broker_id: int) -> ReplicaContext[Any]:
+def standalone_context(broker_id: int) -> ReplicaContext[Any]:
     """Return the context of a node that is the only one of its cluster."""
     return ReplicaContext(
         broker_id=broker_id,

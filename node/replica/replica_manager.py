@@ -37,7 +37,7 @@ DEFAULT_SESSION_SLOTS = 1000
 DEFAULT_SESSION_EVICTION_MS = 120_000
 # The time for which a new high watermark waits for records to be sent with. No acknowledgement waits for it,
 # only readers of followers do; sent at once it would double the requests of a busy node.
-OFFSET_NEWS_WAIT_S = 0.005
+OFFSET_CHANGE_WAIT_S = 0.005
 DEFAULT_LAG_MS = 30_000  # of replica.lag.time.max.ms
 # A new log costs some 1.5 ms of file operations. This many are created before a change of the metadata is
 # answered, or between two turns of the loop; the rest of a large topic is created later, or when requested.
@@ -130,7 +130,7 @@ class ReplicaManager:
         self._unconfigured: dict[str, None] = {}  # topics whose logs may have changed settings
         self._unchecked: Iterator[Partition] = iter(())  # whose ISRs may take back a broker that came back
         self.is_behind = False  # true while any of the first three is not empty
-        self._doomed: dict[TopicPartition, None] = {}  # whose logs are to be removed
+        self._to_remove: dict[TopicPartition, None] = {}  # whose logs are to be removed
         self._has_unchecked = False
         self._has_rest = asyncio.Event()
         self._offline: set[tuple[str, int]] = set()
@@ -173,9 +173,9 @@ class ReplicaManager:
         """Count further sessions against the memory of fetch sessions."""
         self._other_sessions_bytes = used_bytes
 
-    def _tell_role(self, partition: Partition) -> None:
-        for tell in self._role_watchers:
-            tell(partition)
+    def _notify_role_watchers(self, partition: Partition) -> None:
+        for watcher in self._role_watchers:
+            watcher(partition)
 
     # ---- partitions ------------------------------------------------------------------------------
 
@@ -204,7 +204,7 @@ class ReplicaManager:
         return self._partitions.get(topic_partition)
 
     def counters_of(self, topic: str) -> TopicCounters | None:
-        """Return the counters of a topic, None if none of its partitions is here."""
+        """Return the counters of a topic, None if no partition of it is or was here."""
         return self.counters.get(topic)
 
     @property
@@ -252,7 +252,7 @@ class ReplicaManager:
         if changes.brokers:  # a broker that came back may join ISRs again
             self._unchecked = iter(tuple(self._partitions.values()))
             self._check_some(CHECKED_AT_ONCE)
-        self._tell_rest()
+        self._update_is_behind()
 
     def _note_topic(self, before: TopicImage | None, after: TopicImage | None) -> None:
         """Note which partitions of a topic may have to change on this node."""
@@ -323,15 +323,15 @@ class ReplicaManager:
                 await give_way()
                 self._configure_some(CONFIGURED_AT_ONCE)
                 self._check_some(CHECKED_AT_ONCE)
-                self._tell_rest()
+                self._update_is_behind()
                 await give_way()
         finally:
             self._settle_some(len(self._changed))
-            self._remove_some(len(self._doomed))
+            self._remove_some(len(self._to_remove))
 
-    def _tell_rest(self) -> None:
+    def _update_is_behind(self) -> None:
         self.is_behind = bool(self._changed or self._unhosted or self._unconfigured)
-        if self.is_behind or self._doomed or self._has_unchecked:
+        if self.is_behind or self._to_remove or self._has_unchecked:
             self._has_rest.set()
         else:
             self._has_rest.clear()
@@ -374,7 +374,7 @@ class ReplicaManager:
         assignment = _assignment(one)
         leads = one.leader == self._broker_id and not self.context.is_fenced
         if (assignment != hosted.assignment or leads != hosted.is_leader) and hosted.assign(assignment):
-            self._tell_role(hosted)
+            self._notify_role_watchers(hosted)
 
     def _configure_some(self, count: int) -> None:
         for topic in tuple(islice(self._unconfigured, count)):
@@ -400,9 +400,9 @@ class ReplicaManager:
             count -= 1
 
     def _remove_some(self, count: int) -> None:
-        some = tuple(islice(self._doomed, count))
+        some = tuple(islice(self._to_remove, count))
         for topic_partition in some:
-            del self._doomed[topic_partition]
+            del self._to_remove[topic_partition]
             self._log_manager.delete(topic_partition)
         if some:
             self._on_freed(OBJECTS_OF_A_PARTITION * len(some))
@@ -410,8 +410,8 @@ class ReplicaManager:
     def _host(self, topic_partition: TopicPartition, *, is_new: bool) -> None:
         """Open or create the partition's log and serve it; if that fails, the partition is offline."""
         topic = self._applied.topics.by_name[topic_partition.topic]
-        if topic_partition in self._doomed:
-            del self._doomed[topic_partition]
+        if topic_partition in self._to_remove:
+            del self._to_remove[topic_partition]
             self._log_manager.delete(topic_partition)
         try:
             partition_log = self._log_manager.get_or_create(
@@ -436,12 +436,12 @@ class ReplicaManager:
         self._offline.discard(topic_partition)
         self._partitions[topic_partition] = partition
         self._on_placed(topic_partition, partition_log)
-        self._tell_role(partition)
+        self._notify_role_watchers(partition)
 
     def _remove(self, topic_partition: TopicPartition) -> None:
         """Remove a partition from this node; its files are deleted soon."""
         self._drop(topic_partition)
-        self._doomed[topic_partition] = None
+        self._to_remove[topic_partition] = None
 
     def _drop(self, topic_partition: TopicPartition) -> Partition | None:
         self._offline.discard(topic_partition)
@@ -449,8 +449,8 @@ class ReplicaManager:
         partition = self._partitions.pop(topic_partition, None)
         if partition is not None:
             partition.close()
-            for tell in self._drop_watchers:
-                tell(topic_partition)
+            for watcher in self._drop_watchers:
+                watcher(topic_partition)
         return partition
 
     def take_offline(self, topic_partitions: Iterable[TopicPartition]) -> None:
@@ -511,7 +511,7 @@ class ReplicaManager:
         for topic, index in self._partitions:
             self._changed.add(topic, (index,))
         self._settle_some(SETTLED_AT_ONCE)
-        self._tell_rest()
+        self._update_is_behind()
 
     # ---- waiting requests ------------------------------------------------------------------------
 
@@ -543,36 +543,41 @@ class ReplicaManager:
         has_offsets: bool,
         is_enough: Callable[[], bool],
     ) -> "asyncio.Future[None]":
-        """Wait until news and `is_enough` end a follower's fetch; only for a moment if it `has_offsets`."""
+        """Return a future that is done when a follower's fetch, which waits in `session`, must be answered.
+
+        That is when records, errors or a new role are to be sent and `is_enough` returns True; a moment
+        (OFFSET_CHANGE_WAIT_S) after only offsets have changed, from now on if it `has_offsets` to send
+        already; after `max_wait_ms` in any case.
+        """
         loop = asyncio.get_running_loop()
         delayed, future = self.delay_fetch(1, max_wait_ms)
         soon: asyncio.TimerHandle | None = None
 
-        def news(is_urgent: bool) -> None:
+        def changed(is_urgent: bool) -> None:
             nonlocal soon
             if is_urgent:
                 if not delayed.is_done and is_enough():
                     delayed.finish()
             elif soon is None:
-                soon = loop.call_later(OFFSET_NEWS_WAIT_S, delayed.finish)
+                soon = loop.call_later(OFFSET_CHANGE_WAIT_S, delayed.finish)
 
         def forget(_: object) -> None:
-            if session.on_news is news:
-                session.on_news = None
+            if session.on_change is changed:
+                session.on_change = None
             if soon is not None:
                 soon.cancel()
 
-        session.on_news = news
+        session.on_change = changed
         future.add_done_callback(forget)
         if has_offsets:
-            news(False)
+            changed(False)
         return future
 
     def delay_delete(
-        self, places: Mapping[Partition, int], timeout_ms: int
+        self, offsets: Mapping[Partition, int], timeout_ms: int
     ) -> "asyncio.Future[Mapping[Partition, Deletion]]":
         """Wait until all live replicas of each partition start at its offset, or for `timeout_ms`."""
-        return self._delay(DELETES, places, timeout_ms)
+        return self._delay(DELETES, offsets, timeout_ms)
 
     def _delay(
         self, kind: Kind[Any, G, R], goals: Mapping[Partition, G], timeout_ms: int

@@ -88,10 +88,12 @@ class Replication:
             fetcher.remove(key)
 
     def _fetcher(self, leader_id: int, name: TopicPartition) -> FollowerFetcher:
-        lane = zlib.crc32(str(name).encode()) % max(1, self._num_fetchers())
-        fetcher = self._fetchers.get((leader_id, lane))
+        fetcher_id = zlib.crc32(str(name).encode()) % max(1, self._num_fetchers())
+        fetcher = self._fetchers.get((leader_id, fetcher_id))
         if fetcher is None:
-            fetcher = self._fetchers[leader_id, lane] = FollowerFetcher(leader_id, lane, self._world)
+            fetcher = self._fetchers[leader_id, fetcher_id] = FollowerFetcher(
+                leader_id, fetcher_id, self._world
+            )
             if self._started is not None:
                 _begin(self._started, fetcher.run())
         return fetcher

@@ -95,7 +95,7 @@ async def search_acls(context: RestContext, request: RestRequest) -> Answer:
     try:
         found = await acl_admin.list_acls(context.client, _filter(given))
     except KafkaError as error:
-        raise _told(error) from None
+        raise _rest_error(error) from None
     link = _link(context, request, given)
     return Answer(body=collection("KafkaAclList", link, [_data(context, request, one) for one in found]))
 
@@ -104,9 +104,9 @@ async def delete_acls(context: RestContext, request: RestRequest) -> Answer:
     try:
         [deleted] = await acl_admin.delete_acls(context.client, [_filter(_given(request))])
     except KafkaError as error:
-        raise _told(error) from None
+        raise _rest_error(error) from None
     if deleted.error is not None:
-        raise _told(deleted.error)
+        raise _rest_error(deleted.error)
     return Answer(body={"data": [_data(context, request, one) for one in deleted.entries]})
 
 
@@ -127,12 +127,12 @@ async def _create(context: RestContext, entries: list[AccessControlEntry]) -> No
     try:
         refused = await acl_admin.create_acls(context.client, entries)
     except KafkaError as error:
-        raise _told(error) from None
+        raise _rest_error(error) from None
     for reason in refused.values():
-        raise _told(reason)
+        raise _rest_error(reason)
 
 
-def _told(error: KafkaError) -> KafkaError | RestError:
+def _rest_error(error: KafkaError) -> KafkaError | RestError:
     if error.code is ErrorCode.SECURITY_DISABLED:
         return RestError(400, KAFKA_BAD_REQUEST, "No Authorizer is configured.")
     return error
@@ -195,8 +195,8 @@ def _link(context: RestContext, request: RestRequest, fields: Mapping[str, str])
 
 
 def _data(context: RestContext, request: RestRequest, entry: AccessControlEntry) -> Data:
-    """Return an entry in Confluent's format: its link is the search that finds it, and it has no resource
-    name.
+    """Return an entry in Confluent's format: without a resource name in its metadata, and with a link to the
+    search that finds it.
     """
     fields = _fields(entry)
     return {

@@ -22,7 +22,7 @@ from ottla.metadata_raft.scram import ScramMechanism
 from ottla.node.authorization.access import ANONYMOUS
 from ottla.node.counters.rest_work import RestWork
 from ottla.node.net.client_lines import ClientLines
-from ottla.node.net.handshake_lane import HandshakeLane
+from ottla.node.net.handshake_executor import HandshakeExecutor
 from ottla.node.net.server_tls import ServerTls
 from ottla.node.node_facts import NodeFacts
 from ottla.node.rest_api.fair_slots import BY_ADDRESS, BY_NODE
@@ -63,7 +63,7 @@ class Identity(NamedTuple):
     ends_s: float | None = None  # when a token expires, by the clock of sessions
 
 
-NOBODY: Final = Identity(ANONYMOUS)
+ANONYMOUS_IDENTITY: Final = Identity(ANONYMOUS)
 
 
 class Connected(Protocol):
@@ -99,21 +99,25 @@ class RestAuthentication:
         # Passwords for one user from one address are checked one at a time.
         self._turns: WeakValueDictionary[tuple[str, str], asyncio.Lock] = WeakValueDictionary()
         self._rejected = dict.fromkeys((BY_ADDRESS, BY_USER, BY_NODE), 0)
-        self._lane = HandshakeLane(name="rest-logins")
+        self._executor = HandshakeExecutor(name="rest-logins")
 
     @property
     def reading(self) -> RestWork:
         """The logins that wait for a thread, and the numbers of those rejected unchecked; for any thread."""
-        return RestWork("logins", self._lane.running, self._lane.waiting, dict(self._rejected))
+        return RestWork("logins", self._executor.running, self._executor.waiting, dict(self._rejected))
 
     def close(self) -> None:
         """Stop the threads."""
-        self._lane.close()
+        self._executor.close()
 
     async def identity_of(self, request: web.Request, connection: Connected, address: str) -> Identity:
-        """Return the caller; RestError 401 if it has no valid proof, 429 if its login is not checked now."""
+        """Return the caller; RestError 401 if it has no valid proof, 429 if its login is not checked now.
+
+        RestError 400 for a repeated header, 403 for a certificate to which no rule gives a principal, and 503
+        while the node starts.
+        """
         if not self.methods:
-            return NOBODY
+            return ANONYMOUS_IDENTITY
         given = request.headers.getall(hdrs.AUTHORIZATION, [])
         if len(given) > 1:
             raise bad_request("The header Authorization is given more than once.")
@@ -126,8 +130,8 @@ class RestAuthentication:
                 raise self.refusal(request.headers) from None
             self._count_login(connection, proven.principal)
             return proven
-        found = await self.identity_without_asking(request, connection)
-        if found is NOBODY:
+        found = await self.cached_identity(request, connection)
+        if found is ANONYMOUS_IDENTITY:
             raise self.refusal(request.headers)
         return found
 
@@ -160,16 +164,16 @@ class RestAuthentication:
         is_right = credential is not None and self._known.is_right(user, password, credential)
         return credential if is_right else None
 
-    async def identity_without_asking(self, request: web.Request, connection: Connected) -> Identity:
-        """Return the caller by its session or certificate, or `NOBODY`."""
+    async def cached_identity(self, request: web.Request, connection: Connected) -> Identity:
+        """Return the caller by its session or certificate, or `ANONYMOUS_IDENTITY`."""
         session = self._session_of(request.cookies.get(self.cookie_name(connection.tls is not None), ""))
         if session is not None:
             return Identity(session.principal, session)
         if CERTIFICATE not in self.methods or connection.tls is None:
-            return NOBODY
+            return ANONYMOUS_IDENTITY
         certificate, tls = connection.certificate(), connection.tls
         if certificate is None:
-            return NOBODY
+            return ANONYMOUS_IDENTITY
         if connection.principal is None:
             try:
                 connection.principal = await asyncio.to_thread(tls.principal_of, certificate)
@@ -220,28 +224,28 @@ class RestAuthentication:
     async def check_password(self, user: str, password: str, address: str) -> ScramCredential:
         """Return the credential of a user whose password is correct; WrongLogin, after a delay, if it is not.
 
-        RestError 429 if logins from this address or for this user have to wait.
+        RestError 429 if logins from this address or for this user have to wait, or too many are waiting.
         """
-        self._check_turn(address)
+        self._check_failed_logins(address)
         turn = self._turns.setdefault((user[:MAX_USER_CHARS], address), asyncio.Lock())
         async with turn:  # else as many could be tried at once as there are connections
-            found = await self._judge_password(user, password, address)
+            found = await self._verify_password(user, password, address)
         if found is None:
             await self._failed(address)
             raise WrongLogin
         return found
 
-    async def _judge_password(self, user: str, password: str, address: str) -> ScramCredential | None:
+    async def _verify_password(self, user: str, password: str, address: str) -> ScramCredential | None:
         """Return the credential of a user, None if the password is wrong; RestError 429 as above."""
         wait_s = self._waits.wait_s(user, address, self.now_s())
         if wait_s > 0:
             self._rejected[BY_USER] += 1
-            if self._waits.waits_for_strangers(user, address, self.now_s()):
+            if self._waits.waits_for_unknown_addresses(user, address, self.now_s()):
                 # A single text for all addresses, since the log counts lines that recur.
-                said = (
+                message = (
                     "Passwords for user %s are guessed from many addresses: logins from new addresses wait."
                 )
-                self._lines.tell(logging.WARNING, address, said, user[:MAX_USER_CHARS])
+                self._lines.log(logging.WARNING, address, message, user[:MAX_USER_CHARS])
             raise RestError(
                 429,
                 TOO_MANY_REQUESTS,
@@ -263,28 +267,31 @@ class RestAuthentication:
             )
         except SaslError as error:
             self._waits.failed(user, address, self.now_s())
-            self._facts.tell_failed_login(user[:MAX_USER_CHARS], address, BASIC.upper(), str(error))
+            self._facts.log_failed_login(user[:MAX_USER_CHARS], address, BASIC.upper(), str(error))
             return None
         except RestError:  # no thread has checked it
-            self._waits.unjudged(user, address)
+            self._waits.release(user, address)
             raise
         self._waits.succeeded(user, address)
         self._known.add(user, password, found)
         return found
 
     async def check_token(self, token: str, address: str) -> VerifiedToken:
-        """Return the verified content of a token; WrongLogin, after a delay, if it is not accepted."""
+        """Return the verified content of a token; WrongLogin, after a delay, if it is not accepted.
+
+        RestError 429 if logins from this address have to wait, or too many logins are waiting.
+        """
         verify = self._facts.verify_token
         assert verify is not None, "bearer is one of the ways to log in"
-        self._check_turn(address)
+        self._check_failed_logins(address)
         try:
             return await self._in_thread(address, lambda: verify(token))
         except JwtError as error:
-            self._facts.tell_failed_login("", address, BEARER.upper(), str(error))
+            self._facts.log_failed_login("", address, BEARER.upper(), str(error))
             await self._failed(address)
             raise WrongLogin from None
 
-    def _check_turn(self, address: str) -> None:
+    def _check_failed_logins(self, address: str) -> None:
         if self._facts.failed_logins.is_refused(address, self.now_s()):
             self._rejected[BY_ADDRESS] += 1
             raise RestError(
@@ -331,7 +338,7 @@ class RestAuthentication:
                 )
             )
 
-        self._lane.submit(address, carry_out, settle, refuse)
+        self._executor.submit(address, carry_out, settle, refuse)
         outcome = await done
         if isinstance(outcome, Exception):
             raise outcome

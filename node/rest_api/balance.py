@@ -129,11 +129,11 @@ ROUTES: Final = (
         handler=cancel_balance,
         operation_id="cancelBalance",
         is_for_administrators=True,
-        summary="Cancel the balance: start no further moves, and take back those under way.",
+        summary="Cancel the balance: start no further moves, and cancel all reassignments under way.",
         tag=TAG,
         responses={
             200: Response(
-                description="The partitions whose moves were taken back.",
+                description="The partitions whose reassignments were cancelled.",
                 schema=record(
                     {"cancelled": {**listed(PARTITION), "maxItems": MAX_LISTED}}, title="CancelledBalance"
                 ),

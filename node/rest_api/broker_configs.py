@@ -4,7 +4,7 @@ from typing import Final
 
 from ottla.node.client.config_admin import config_of_all_brokers, config_of_broker, describe_resources
 from ottla.node.client.topic_admin import ConfigResource
-from ottla.node.rest_api.brokers import broker_or_404, living_brokers
+from ottla.node.rest_api.brokers import alive_brokers, broker_or_404
 from ottla.node.rest_api.configs import (
     TAG,
     WITH_DOCUMENTATION,
@@ -26,14 +26,17 @@ ALL_PATH: Final = "/v3/clusters/{cluster_id}/brokers/-/configs"
 # ---- one broker ----------------------------------------------------------------------------------
 
 
-async def _of_broker(context: RestContext, request: RestRequest) -> ConfigResource:
+async def _broker_resource(context: RestContext, request: RestRequest) -> ConfigResource:
     return config_of_broker((await broker_or_404(context, request)).broker_id)
 
 
 def _data(
-    context: RestContext, request: RestRequest, of: ConfigResource, config: DescribeConfigsResourceResult
+    context: RestContext,
+    request: RestRequest,
+    resource: ConfigResource,
+    config: DescribeConfigsResourceResult,
 ) -> Data:
-    cluster_id, broker_id = context.cluster_id, int(of.name)
+    cluster_id, broker_id = context.cluster_id, int(resource.name)
     return config_data(
         KIND,
         url(request.base_url, "clusters", cluster_id, "brokers", broker_id, "configs", config.name),
@@ -56,32 +59,37 @@ BROKER: Final = Owner(
     schema=config_schema("BrokerConfigData", KIND, {"broker_id": INT32}),
     alter_id="updateKafkaBrokerConfigBatch",
     is_for_administrators=True,
-    of=_of_broker,
+    resource_of=_broker_resource,
     data=_data,
     list_link=_list_link,
 )
 
 
 async def list_all_broker_configs(context: RestContext, request: RestRequest) -> Answer:
-    brokers = await living_brokers(context)
+    brokers = await alive_brokers(context)
     found = await describe_resources(
         context.client,
         [config_of_broker(broker.broker_id) for broker in brokers],
         with_documentation=wants_documentation(request),
     )
-    data = [_data(context, request, of, one) for of, settings in found.items() for one in settings]
+    data = [
+        _data(context, request, resource, one) for resource, settings in found.items() for one in settings
+    ]
     return Answer(body=collection("KafkaBrokerConfigList", _list_link(context, request), data))
 
 
 # ---- all brokers ---------------------------------------------------------------------------------
 
 
-async def _of_all_brokers(context: RestContext, request: RestRequest) -> ConfigResource:
+async def _all_brokers_resource(context: RestContext, request: RestRequest) -> ConfigResource:
     return config_of_all_brokers()
 
 
 def _cluster_data(
-    context: RestContext, request: RestRequest, of: ConfigResource, config: DescribeConfigsResourceResult
+    context: RestContext,
+    request: RestRequest,
+    resource: ConfigResource,
+    config: DescribeConfigsResourceResult,
 ) -> Data:
     cluster_id = context.cluster_id
     return config_data(
@@ -101,7 +109,7 @@ CLUSTER: Final = Owner(
     schema=config_schema("ClusterConfigData", CLUSTER_KIND, {"config_type": STRING}),
     alter_id="updateKafkaClusterConfigs",
     is_for_administrators=True,
-    of=_of_all_brokers,
+    resource_of=_all_brokers_resource,
     data=_cluster_data,
     list_link=lambda context, request: url(
         request.base_url, "clusters", context.cluster_id, "broker-configs"

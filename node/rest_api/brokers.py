@@ -40,16 +40,16 @@ _BROKER: Final = resource_schema(
 _BROKERS: Final = collection_schema("BrokerDataList", "KafkaBrokerList", _BROKER)
 
 
-async def living_brokers(context: RestContext) -> Sequence[DescribeClusterBroker]:
+async def alive_brokers(context: RestContext) -> Sequence[DescribeClusterBroker]:
     """Return the brokers that are not fenced, by id, as Java's admin client sees them."""
     described = await describe_cluster(context.client)
-    living = [one for one in described.brokers if not one.is_fenced]
-    return sorted(living, key=lambda one: one.broker_id)
+    alive = [one for one in described.brokers if not one.is_fenced]
+    return sorted(alive, key=lambda one: one.broker_id)
 
 
 async def broker_or_404(context: RestContext, request: RestRequest) -> DescribeClusterBroker:
     """Return the broker of the path; RestError 404 if there is none."""
-    for broker in await living_brokers(context):
+    for broker in await alive_brokers(context):
         if broker.broker_id == request.path["broker_id"]:
             return broker
     raise not_found(f"Broker {request.path['broker_id']} cannot be found.")
@@ -74,7 +74,7 @@ def _data(context: RestContext, request: RestRequest, broker: DescribeClusterBro
 
 async def list_brokers(context: RestContext, request: RestRequest) -> Answer:
     here = url(request.base_url, "clusters", context.cluster_id, "brokers")
-    data = [_data(context, request, broker) for broker in await living_brokers(context)]
+    data = [_data(context, request, broker) for broker in await alive_brokers(context)]
     return Answer(body=collection("KafkaBrokerList", here, data))
 
 

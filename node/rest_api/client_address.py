@@ -7,23 +7,13 @@ pose as a new one with every request.
 from collections.abc import Sequence
 from typing import Final
 
-from ottla.node.net.connection_info import is_local_address, network_of, parsed_address
+from ottla.node.net.connection_info import is_local_address, parsed_address
 from ottla.node.settings.rest_settings import Network
 
 MAX_FORWARDED: Final = 16  # proxies in a chain; entries further to the left are ignored
 
 
-def client_of(peer: str, forwarded: Sequence[str], trusted: Sequence[Network]) -> str:
-    """Return the key by which shares are counted: `network_of` of `host_of_client`."""
-    return network_of(host_of_client(peer, forwarded, trusted))
-
-
-def host_of_client(peer: str, forwarded: Sequence[str], trusted: Sequence[Network]) -> str:
-    """Return the address of the client, as `place_of_client` finds it."""
-    return place_of_client(peer, "", forwarded, trusted)[0]
-
-
-def place_of_client(
+def locate_client(
     peer: str, local: str, forwarded: Sequence[str], trusted: Sequence[Network]
 ) -> tuple[str, bool]:
     """Return the last address of the `X-Forwarded-For` headers that is not a trusted proxy, and True if it is
@@ -34,7 +24,7 @@ def place_of_client(
     proxy that is not trusted, may be anywhere; and 127.0.0.1 behind a proxy on another machine is that
     machine.
     """
-    here, local = plain_text(peer), plain_text(local)
+    here, local = plain_address(peer), plain_address(local)
     is_local = bool(here) and is_local_address(here, local)
     if not trusted or not peer or not _is_in(peer, trusted):
         return here, is_local and not forwarded  # the proxy, here but untrusted, may forward for any client
@@ -44,15 +34,15 @@ def place_of_client(
         try:
             parsed_address(entry)
         except ValueError:
-            return plain_text(client), False
+            return plain_address(client), False
         client = entry
         if not _is_in(entry, trusted):
             break
-    client = plain_text(client)
+    client = plain_address(client)
     return client, is_local and is_local_address(client, local)
 
 
-def plain_text(text: str) -> str:
+def plain_address(text: str) -> str:
     """Return an address as ACL entries have it: without a zone, and IPv4 rather than mapped to IPv6."""
     return str(parsed_address(text)) if text else ""
 

@@ -44,9 +44,10 @@ class ClientPool:
     async def lend(
         self, caller: Caller, deadline: Deadline | None = None, address: str = ""
     ) -> AsyncIterator[Client]:
-        """Lend a client for one request of this caller, waiting until its deadline; shares are per address.
+        """Lend a client for one request of this caller, waiting until its deadline.
 
-        RestError 429 if too many requests are at work, or if this one waited too long.
+        `address` is the key of its fair share: a user or an address. RestError 429 if too many requests are
+        at work, or if this one waited too long.
         """
         timeout_s = TURN_TIMEOUT_S if deadline is None else deadline.remaining_s
         async with self.turns.slot(address, timeout_s):
@@ -57,7 +58,7 @@ class ClientPool:
             try:
                 yield client
             finally:
-                # A connection that lost its place has closed itself; the others can be reused.
+                # A connection that failed has closed itself; the others can be reused.
                 self._idle.append((caller, client))
                 if len(self._idle) > MAX_IDLE:
                     await _end(self._idle.pop(0)[1])

@@ -35,7 +35,7 @@ from ottla.node.rest_api.route import (
 )
 
 TAG: Final = "Operations: cluster"
-TROUBLES: Final = ("leaderless", "under_replicated", "under_min_isr", "offline", "unclean")
+PROBLEM_KINDS: Final = ("leaderless", "under_replicated", "under_min_isr", "offline", "unclean")
 DEFAULT_LISTED: Final = 100  # as many as a person reads; a program may ask for more
 
 _BROKER: Final = record(
@@ -62,7 +62,7 @@ _HEALTH: Final = record(
         "brokers": listed(_BROKER),
         "topics": INT64,
         "partitions": INT64,
-        **dict.fromkeys(TROUBLES, PARTITIONS),
+        **dict.fromkeys(PROBLEM_KINDS, PARTITIONS),
     },
     title="ClusterHealth",
 )
@@ -112,7 +112,7 @@ _LOG_DIR: Final = record(
         "total_bytes": NULL_INT64,
         "usable_bytes": NULL_INT64,
         "replicas": INT64,
-        "replica_bytes": INT64,
+        "replica_bytes": {**INT64, "description": "The size of all replicas, future ones included."},
         "future_replicas": INT64,
         "partitions": listed(
             record(
@@ -175,7 +175,7 @@ async def get_health(context: RestContext, request: RestRequest) -> Answer:
         "topics": health.topics,
         "partitions": health.partitions,
     }
-    return Answer(body=body | {name: counted(getattr(health, name), limit) for name in TROUBLES})
+    return Answer(body=body | {name: counted(getattr(health, name), limit) for name in PROBLEM_KINDS})
 
 
 async def get_quorum(context: RestContext, request: RestRequest) -> Answer:

@@ -171,7 +171,8 @@ class Owner(NamedTuple):
     noun: str
     schema: Schema  # of one setting
     alter_id: str  # Confluent's operation ids for it follow no rule
-    of: Callable[[RestContext, RestRequest], Awaitable[ConfigResource]]  # RestError 404 if it is not there
+    # RestError 404 if it is not there
+    resource_of: Callable[[RestContext, RestRequest], Awaitable[ConfigResource]]
     data: Callable[[RestContext, RestRequest, ConfigResource, DescribeConfigsResourceResult], Data]
     list_link: Callable[[RestContext, RestRequest], str]
     is_for_administrators: bool = False  # True: these settings belong to the cluster itself
@@ -243,37 +244,37 @@ def config_routes(owner: Owner) -> tuple[Route, ...]:
 
 
 async def _list_configs(owner: Owner, context: RestContext, request: RestRequest) -> Answer:
-    of = await owner.of(context, request)
-    settings = await _settings(context.client, of, documented=wants_documentation(request))
-    data = [owner.data(context, request, of, one) for one in settings]
+    resource = await owner.resource_of(context, request)
+    settings = await _settings(context.client, resource, documented=wants_documentation(request))
+    data = [owner.data(context, request, resource, one) for one in settings]
     link = owner.list_link(context, request)
     return Answer(body=collection(f"Kafka{owner.name}ConfigList", link, data))
 
 
 async def _get_config(owner: Owner, context: RestContext, request: RestRequest) -> Answer:
-    of = await owner.of(context, request)
-    for config in await _settings(context.client, of):
+    resource = await owner.resource_of(context, request)
+    for config in await _settings(context.client, resource):
         if config.name == request.path["name"]:
-            return Answer(body=owner.data(context, request, of, config))
+            return Answer(body=owner.data(context, request, resource, config))
     raise not_found(f"There is no setting {request.path['name'][:100]}.")
 
 
 async def _update_config(owner: Owner, context: RestContext, request: RestRequest) -> Answer:
     value = text_of(request.body.get("value"))
     change = ConfigChange(request.path["name"], SET, value)
-    return await _change(owner, context, request, [change], must_be_told=owner.shows_all)
+    return await _change(owner, context, request, [change], must_be_listed=owner.shows_all)
 
 
 async def _reset_config(owner: Owner, context: RestContext, request: RestRequest) -> Answer:
     change = ConfigChange(request.path["name"], DELETE)
-    return await _change(owner, context, request, [change], must_be_told=True)
+    return await _change(owner, context, request, [change], must_be_listed=True)
 
 
 async def _alter_configs(owner: Owner, context: RestContext, request: RestRequest) -> Answer:
     changes = changes_of(request.body["data"])
     only_check = bool(request.body.get("validate_only"))
     return await _change(
-        owner, context, request, changes, must_be_told=owner.shows_all, only_check=only_check
+        owner, context, request, changes, must_be_listed=owner.shows_all, only_check=only_check
     )
 
 
@@ -283,19 +284,19 @@ async def _change(
     request: RestRequest,
     changes: Sequence[ConfigChange],
     *,
-    must_be_told: bool,
+    must_be_listed: bool,
     only_check: bool = False,
 ) -> Answer:
     """Apply changes; RestError 404 if a setting must be listed and is not, which Confluent's checks first."""
-    of = await owner.of(context, request)
-    if must_be_told:
-        check_known(await _settings(context.client, of), of, changes, context.cluster_id)
-    await change_config(context.client, of, changes, only_check=only_check)
+    resource = await owner.resource_of(context, request)
+    if must_be_listed:
+        check_known(await _settings(context.client, resource), resource, changes, context.cluster_id)
+    await change_config(context.client, resource, changes, only_check=only_check)
     return Answer(status=204)
 
 
-async def _settings(client: Client, of: ConfigResource, *, documented: bool = False) -> Settings:
-    return (await describe_resources(client, [of], with_documentation=documented))[of]
+async def _settings(client: Client, resource: ConfigResource, *, documented: bool = False) -> Settings:
+    return (await describe_resources(client, [resource], with_documentation=documented))[resource]
 
 
 def wants_documentation(request: RestRequest) -> bool:
@@ -304,13 +305,13 @@ def wants_documentation(request: RestRequest) -> bool:
 
 
 def check_known(
-    settings: Settings, of: ConfigResource, changes: Sequence[ConfigChange], cluster_id: str
+    settings: Settings, resource: ConfigResource, changes: Sequence[ConfigChange], cluster_id: str
 ) -> None:
     """Raise RestError 404 if a setting does not exist."""
     known = {config.name for config in settings}
     for change in changes:
         if change.name not in known:
-            whose = f"{of.noun.upper()} {of.name}"
+            owner = f"{resource.noun.upper()} {resource.name}"
             raise not_found(
-                f"Config {change.name[:200]} cannot be found for {whose} in cluster {cluster_id}."
+                f"Config {change.name[:200]} cannot be found for {owner} in cluster {cluster_id}."
             )

@@ -20,6 +20,7 @@ from ottla.node.net.server_tls import ServerTls
 from ottla.node.rest_api.http_answer import error_answer
 from ottla.node.rest_api.request_turns import RequestTurns
 from ottla.node.rest_api.rest_error import RestError
+from ottla.node.work.pause import until_next
 
 MAX_CONNECTIONS: Final = 1024  # each costs an open file, which logs and Kafka clients need too
 FIRST_REQUEST_TIMEOUT_S: Final = 30.0  # for a connection that sends no request
@@ -41,7 +42,7 @@ class HttpConnections:
         """Close connections that are past their deadline, forever."""
         loop = asyncio.get_running_loop()
         while True:
-            await asyncio.sleep(SWEEP_S)
+            await asyncio.sleep(until_next(SWEEP_S))
             now_s = loop.time()
             for one in [each for places in self._places.values() for each in places]:
                 if one.deadline_s < now_s:
@@ -91,10 +92,10 @@ class HttpConnection(RequestHandler):
         "_body",
         "_has_turn",
         "_held",
+        "_on_handshake_complete",
         "_places",
         "_socket",
         "_turns",
-        "_when_shaken",
         "_work",
         "address",
         "deadline_s",
@@ -118,7 +119,7 @@ class HttpConnection(RequestHandler):
         self._socket: asyncio.Transport | None = None
         self._body: StreamReader | None = None  # of the last request received
         self._work: asyncio.Task[Any] | None = None  # work to cancel if the client disconnects
-        self._when_shaken: Callable[[], object] = lambda: None
+        self._on_handshake_complete: Callable[[], object] = lambda: None
         self.tls: ServerTls | None = None  # None: the connection is not encrypted
         self.principal: str | None = None  # of its certificate, once that was examined
         self.logged_in: str | None = None  # the principal of the last login over it, which is counted once
@@ -128,20 +129,18 @@ class HttpConnection(RequestHandler):
         self.deadline_s = math.inf  # of the loop's clock: it is cut off then unless bytes move
         self.is_at_work = False  # it waits for the node, not for its client
 
-    def has_tls(self, tls: ServerTls, when_shaken: Callable[[], object]) -> None:
-        """Note that the connection is encrypted; `when_shaken` is called after its handshake."""
-        self.tls, self._when_shaken = tls, when_shaken
+    def note_tls(self, tls: ServerTls, on_handshake_complete: Callable[[], object]) -> None:
+        """Note that the connection is encrypted; `on_handshake_complete` is called after its handshake."""
+        self.tls, self._on_handshake_complete = tls, on_handshake_complete
 
     def certificate(self) -> bytes | None:
         """Return the client's certificate (DER), or None if it sent none."""
-        shaken = None if self._socket is None else self._socket.get_extra_info("ssl_object")
-        return None if shaken is None else cast("bytes | None", shaken.getpeercert(binary_form=True))
+        tls = None if self._socket is None else self._socket.get_extra_info("ssl_object")
+        return None if tls is None else cast("bytes | None", tls.getpeercert(binary_form=True))
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._when_shaken()
-        self._socket = cast(
-            asyncio.Transport, transport
-        )  # uvloop's transport has the methods but not the type
+        self._on_handshake_complete()
+        self._socket = cast(asyncio.Transport, transport)  # uvloop's transport has the methods, not the type
         self.peer, self.local = (
             str((transport.get_extra_info(name) or ("",))[0]) for name in ("peername", "sockname")
         )
@@ -164,7 +163,7 @@ class HttpConnection(RequestHandler):
     def data_received(self, data: bytes) -> None:
         if self._held:  # over TLS, more bytes may arrive although reading is paused
             self._held += data
-        elif self._turns.is_now(self, self.address, data):
+        elif self._turns.take_turn(self, self.address, data):
             self._handle(data)
         else:
             assert self._socket is not None
@@ -207,14 +206,15 @@ class HttpConnection(RequestHandler):
         self._places.moved(self)
 
     async def wait_for_turn(self, line: str) -> None:
-        """Wait for a turn with a request whose first line begins so, unless it has that of its bytes.
+        """Wait for the turn of a request that begins with this line, except the first one of a read.
 
-        Requests that arrive together would be served in one turn of the loop, up to megabytes of answers.
+        That one uses the turn in which the bytes were handled. Without further turns, all requests that
+        arrive together would be served in one turn of the loop, up to megabytes of answers.
         """
         has_turn, self._has_turn = self._has_turn, False
         if not has_turn:
             waiting = _WaitingRequest()
-            if not self._turns.is_now(waiting, self.address, line.encode(errors="replace")):
+            if not self._turns.take_turn(waiting, self.address, line.encode(errors="replace")):
                 await waiting.turn.wait()
 
     @contextmanager

@@ -17,7 +17,7 @@ POLICY: Final = (
 TAG: Final = "Console"
 
 
-async def who_am_i(context: RestContext, request: RestRequest) -> Answer:
+async def get_node(context: RestContext, request: RestRequest) -> Answer:
     """Return the node's identity from its own memory, so that the console has it even while the cluster is
     down.
     """
@@ -54,7 +54,7 @@ ROUTES: Final = (
     Route(
         method="GET",
         path="/console/node",
-        handler=who_am_i,
+        handler=get_node,
         operation_id="getConsoleNode",
         summary="The node that serves this console.",
         tag=TAG,

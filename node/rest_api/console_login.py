@@ -33,11 +33,11 @@ _SESSION: Final = record(
 
 
 async def get_session(context: RestContext, request: RestRequest) -> Answer:
-    principal = None if _is_nobody(context) else context.caller.principal
-    return Answer(body=_told(context, principal, context.session))
+    principal = None if _is_logged_out(context) else context.caller.principal
+    return Answer(body=_session_as_json(context, principal, context.session))
 
 
-def _is_nobody(context: RestContext) -> bool:
+def _is_logged_out(context: RestContext) -> bool:
     """Return True if the caller has to log in and has not."""
     return bool(context.authentication.methods) and context.caller.principal == ANONYMOUS
 
@@ -47,9 +47,11 @@ async def log_in(context: RestContext, request: RestRequest) -> Answer:
     authentication = context.authentication
     try:
         if "token" in body and BEARER in authentication.methods:
-            principal, session_id, session = await _by_token(context, body["token"])
+            principal, session_id, session = await _log_in_by_token(context, body["token"])
         elif {"user", "password"} <= body.keys() and BASIC in authentication.methods:
-            principal, session_id, session = await _by_password(context, body["user"], body["password"])
+            principal, session_id, session = await _log_in_by_password(
+                context, body["user"], body["password"]
+            )
         else:
             ways = ", ".join(authentication.methods) or "none"
             raise bad_request(
@@ -67,12 +69,12 @@ async def log_in(context: RestContext, request: RestRequest) -> Answer:
     if context.session is not None:
         authentication.sessions.end(context.session)
     return Answer(
-        body=_told(context, principal, session),
+        body=_session_as_json(context, principal, session),
         headers={"Set-Cookie": _cookie(context, request, session_id)},
     )
 
 
-async def _by_password(context: RestContext, user: str, password: str) -> tuple[str, str, Session]:
+async def _log_in_by_password(context: RestContext, user: str, password: str) -> tuple[str, str, Session]:
     credential = await context.authentication.check_password(user, password, context.address)
     principal = f"User:{user}"
     begun = context.authentication.sessions.begin(
@@ -81,7 +83,7 @@ async def _by_password(context: RestContext, user: str, password: str) -> tuple[
     return principal, *begun
 
 
-async def _by_token(context: RestContext, token: str) -> tuple[str, str, Session]:
+async def _log_in_by_token(context: RestContext, token: str) -> tuple[str, str, Session]:
     authentication = context.authentication
     verified = await authentication.check_token(token, context.address)
     principal = f"User:{verified.principal}"
@@ -97,7 +99,7 @@ async def log_out(context: RestContext, request: RestRequest) -> Answer:
     return Answer(status=204, headers={"Set-Cookie": f"{_cookie(context, request, '')}; Max-Age=0"})
 
 
-def _told(context: RestContext, principal: str | None, session: Session | None) -> Data:
+def _session_as_json(context: RestContext, principal: str | None, session: Session | None) -> Data:
     return {
         "methods": list(context.authentication.methods),
         "principal": principal,

@@ -1,7 +1,7 @@
 """Consumer groups: their members, the partitions that each reads, and their lag.
 
 As with Confluent's: groups of both protocols, and groups that only commit offsets, but not those of Connect.
-Lag is measured from the last stable offset, since a consumer of committed records reads no further.
+Lag is measured up to the last stable offset, since a consumer of committed records reads no further.
 """
 
 import re
@@ -121,7 +121,7 @@ _LAG_SUMMARY: Final = resource_schema(
 
 
 def _is_of_consumers(group_type: str, protocol_type: str) -> bool:
-    """A group that only commits offsets has no protocol type."""
+    """Return True for a group of consumers; one that only commits offsets has no protocol type."""
     return group_type.lower() == CONSUMER or protocol_type in (PROTOCOL_TYPE, "")
 
 
@@ -169,7 +169,7 @@ def _group_data(scope: GroupScope, group: GroupView, coordinator_id: int) -> Dat
         **scope.ids,
         is_simple=not group.protocol_type,
         partition_assignor=group.assignor,
-        state=_in_capitals(group.state),
+        state=_upper_case(group.state),
         type=group.group_type.upper(),
         is_mixed_consumer_group=group.group_type == CONSUMER and any(map(_speaks_classic, group.members)),
         consumers=related(scope.url("consumers")),
@@ -182,7 +182,7 @@ def _speaks_classic(member: GroupMemberView) -> bool:
     return member.consumer is not None and member.consumer.protocol == CLASSIC
 
 
-def _in_capitals(state: str) -> str:
+def _upper_case(state: str) -> str:
     """Return a name such as PreparingRebalance as PREPARING_REBALANCE."""
     return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", state).upper()
 
@@ -274,7 +274,7 @@ class _Lag(NamedTuple):
 
 
 async def _lags(context: RestContext, request: RestRequest) -> list[_Lag]:
-    """Return the lags of all committed partitions whose leader answers, largest first."""
+    """Return the lags of committed partitions whose leader answers, largest first; RestError 404 if none."""
     group = await _KIND.group(context, request)
     committed = await committed_offsets(context.client, group.group_id)
     if not committed:
@@ -302,7 +302,9 @@ async def get_lag(context: RestContext, request: RestRequest) -> Answer:
     wanted = TopicPartition(request.path["topic_name"], request.path["partition_id"])
     found = next((one for one in await _lags(context, request) if one.partition == wanted), None)
     if found is None:
-        raise not_found(f"This group has no committed offset of {wanted}.")
+        raise not_found(
+            f"This group has no committed offset of {wanted}, or the leader of the partition does not answer."
+        )
     return Answer(body=_lag_data(_KIND.scope(context, request), found))
 
 

@@ -116,19 +116,19 @@ async def list_dead_letters(context: RestContext, request: RestRequest) -> Answe
         return _shown(topic, found.partition.partition, found.record, letter, form)
 
     try:
-        asked = await read_request_of(context.client, request, topic, None, shown=shown)
+        wanted = await read_request_of(context.client, request, topic, None, shown=shown)
     except KafkaError as error:
         # The brokers create it with the first letter, if they may.
         if error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION or "topic" in request.query:
             raise
         return Answer(body=body | _nothing())
-    is_wanted = asked.is_wanted
+    is_wanted = wanted.is_wanted
 
     def is_of_group(one: Record) -> bool:
         letter = dead_letter_of(one.headers)
         return letter is not None and letter.group_id == group_id and (is_wanted is None or is_wanted(one))
 
-    page = await read_page(context, request, asked._replace(is_wanted=is_of_group), "")
+    page = await read_page(context, request, wanted._replace(is_wanted=is_of_group), "")
     return Answer(body=body | {"letters": page["data"]} | {name: page[name] for name in PAGE_PLACES})
 
 
@@ -168,7 +168,7 @@ async def _settings(context: RestContext, request: RestRequest) -> DeadLetterSet
 
     Letters and settings stay when their group is deleted.
     """
-    group_id, asked = request.path["group_id"], request.query.get("topic")
+    group_id, topic = request.path["group_id"], request.query.get("topic")
     absent: KafkaError | None = None
     try:
         group = await group_admin.describe_group(context.client, group_id)
@@ -180,8 +180,8 @@ async def _settings(context: RestContext, request: RestRequest) -> DeadLetterSet
         if group.group_type != SHARE:
             raise not_found(f"Group {group_id[:100]} is not a share group.")
     settings = await dead_letter_settings(context.client, group_id)
-    if asked is not None:
-        settings = settings._replace(topic=asked)
+    if topic is not None:
+        settings = settings._replace(topic=topic)
     if absent is not None and settings.topic is None:
         raise absent
     return settings
@@ -241,7 +241,7 @@ async def deliver_again(context: RestContext, request: RestRequest) -> Answer:
                 if found.content == GONE:
                     raise KafkaError(ErrorCode.RESOURCE_NOT_FOUND, NOTHING_LEFT)
                 again = ProducerRecord(found.key, found.value, found.headers, to.partition, None)
-                await sender.room(context.deadline)
+                await sender.wait_for_room(context.deadline)
                 delivery = sender.add(info, again, context.deadline)
                 sent[number, offset] = _Sent(found.letter, found.content, delivery)
             except RestError as error:

@@ -2,7 +2,8 @@
 
 No address gets more than its share of the slots. Work without a slot waits for its turn. The next slot goes
 to the address with the fewest slots, in turn among equals. Requests beyond the queue of an address, or of all
-addresses, are answered with 429 at once, and so are those that waited for too long.
+addresses, are answered with 429 at once, and those that waited for too long with 429 then. For a client that
+is logged in, the principal counts as its address.
 """
 
 import asyncio
@@ -33,10 +34,10 @@ class Bounds(NamedTuple):
 class FairSlots:
     """The slots of one kind of work, on one loop."""
 
-    def __init__(self, kind: str, what: str, bounds: Bounds) -> None:
-        """Create free slots; `what` ends an error's "Too many", for example "requests are in progress"."""
+    def __init__(self, kind: str, noun: str, bounds: Bounds) -> None:
+        """Create free slots; `noun` ends an error's "Too many", for example "requests are in progress"."""
         self.kind = kind
-        self._what = what
+        self._noun = noun
         self._bounds = bounds
         self._running: Counter[str] = Counter()
         self._running_in_all = 0
@@ -154,9 +155,9 @@ class FairSlots:
 
     def _refusal(self, reason: str) -> RestError:
         self._rejected[reason] += 1
-        whose = "for this client" if reason == BY_ADDRESS else "on this node"
+        place = "for this client" if reason == BY_ADDRESS else "on this node"
         if reason == BY_TIME:
-            message = f"The request waited too long for its turn: too many {self._what}."
+            message = f"The request waited too long for its turn: too many {self._noun}."
         else:
-            message = f"Too many {self._what} {whose}."
+            message = f"Too many {self._noun} {place}."
         return RestError(429, 429, message, retry_after_s=RETRY_AFTER_S)

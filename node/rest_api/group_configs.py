@@ -11,19 +11,22 @@ from ottla.node.wire.messages.describe_configs import DescribeConfigsResourceRes
 KIND: Final = "KafkaGroupConfig"
 
 
-async def _of_group(context: RestContext, request: RestRequest) -> ConfigResource:
+async def _group_resource(context: RestContext, request: RestRequest) -> ConfigResource:
     return config_of_group(request.path["group_id"])
 
 
 def _data(
-    context: RestContext, request: RestRequest, of: ConfigResource, config: DescribeConfigsResourceResult
+    context: RestContext,
+    request: RestRequest,
+    resource: ConfigResource,
+    config: DescribeConfigsResourceResult,
 ) -> Data:
     cluster_id = context.cluster_id
     return config_data(
         KIND,
-        url(request.base_url, "clusters", cluster_id, "groups", of.name, "configs", config.name),
-        resource_name(kafka=cluster_id, group=of.name, config=config.name),
-        {"cluster_id": cluster_id, "group_id": of.name},
+        url(request.base_url, "clusters", cluster_id, "groups", resource.name, "configs", config.name),
+        resource_name(kafka=cluster_id, group=resource.name, config=config.name),
+        {"cluster_id": cluster_id, "group_id": resource.name},
         config,
         request,
     )
@@ -40,7 +43,7 @@ GROUP: Final = Owner(
     noun="a group",
     schema=config_schema("GroupConfigData", KIND, {"group_id": STRING}),
     alter_id="updateKafkaGroupConfigBatch",
-    of=_of_group,
+    resource_of=_group_resource,
     data=_data,
     list_link=_list_link,
 )

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from ottla.node.client import group_admin, group_as_json, group_reset
-from ottla.node.client.group_offsets import Edge, ShiftBy, Target, ToOffset
+from ottla.node.client.group_offsets import LogBound, ShiftBy, Target, ToOffset
 from ottla.node.client.moments import parse_duration, parse_moment
 from ottla.node.rest_api.json_schema import Schema
 from ottla.node.rest_api.operation_words import (
@@ -31,14 +31,14 @@ from ottla.node.rest_api.route import (
 )
 
 TAG: Final = "Operations: groups"
-EDGES: Final = tuple(one.value for one in Edge)
+LOG_BOUNDS: Final = tuple(one.value for one in LogBound)
 OFFSET, SHIFT, DATETIME, DURATION = "offset", "shift", "datetime", "duration"
 MAX_OFFSET: Final = 2**63 - 1
 _GROUP: Final[Mapping[str, Schema]] = {"group_id": GROUP_ID}
 
 _RESET: Final = record(
     {
-        "to": {"type": "string", "enum": [*EDGES, OFFSET, SHIFT, DATETIME, DURATION]},
+        "to": {"type": "string", "enum": [*LOG_BOUNDS, OFFSET, SHIFT, DATETIME, DURATION]},
         "value": {
             "type": ["integer", "string"],
             "minimum": -MAX_OFFSET,
@@ -106,10 +106,10 @@ _TIMELINE: Final = record(
 
 def target_of(to: str, value: int | str | None) -> Target:
     """Return the target of an offset reset; RestError 400 for a value that does not fit."""
-    if to in EDGES:
+    if to in LOG_BOUNDS:
         if value is not None:
             raise bad_request(f"{to} takes no value.")
-        return Edge(to)
+        return LogBound(to)
     if value is None:
         raise bad_request(f"{to} needs a value.")
     if to in (OFFSET, SHIFT):

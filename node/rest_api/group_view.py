@@ -175,8 +175,8 @@ def _member(one: GroupMemberView) -> dict[str, Any]:
 
 def _lag(where: TopicPartition, lag: PartitionLag, readers: Sequence[str]) -> dict[str, Any]:
     return place(where) | {
-        "committed": lag.committed,
-        "log_end_offset": lag.end,
+        "committed": lag.committed_offset,
+        "log_end_offset": lag.log_end_offset,
         "lag": lag.records,
         "lag_ms": lag.age_ms,
         "member_id": readers[0] if len(readers) == 1 else None,

@@ -15,7 +15,7 @@ from ottla.node.client.group_lag import GroupLag
 from ottla.node.client.share_group_admin import SHARE
 from ottla.node.rest_api.operation_words import (
     MISSING,
-    MISSING_TOLD,
+    MISSING_DESCRIPTION,
     NULL_INT64,
     NULL_STRING,
     listed,
@@ -101,7 +101,7 @@ ROUTES: Final = (
         summary="All groups of all types; for the first of them, or those that match the search, "
         "with members and lag.",
         description="The lag in records is the sum over all partitions with a committed offset; "
-        "the lag in time is the largest of them." + MISSING_TOLD,
+        "the lag in time is the largest of them." + MISSING_DESCRIPTION,
         tag=TAG,
         query=(
             QueryParameter(

@@ -9,7 +9,7 @@ from ottla.node.client.group_admin import describe_group
 from ottla.node.client.node_counts import node_histories
 from ottla.node.counters.history import Kind
 from ottla.node.metrics.history_charts import SERIES, charted
-from ottla.node.rest_api.brokers import broker_or_404, living_brokers
+from ottla.node.rest_api.brokers import alive_brokers, broker_or_404
 from ottla.node.rest_api.json_schema import Schema
 from ottla.node.rest_api.operation_words import GROUP_ID, NULL_NUMBER, listed, record
 from ottla.node.rest_api.route import (
@@ -45,7 +45,7 @@ def _schema(kind: Kind) -> Schema:
 
 
 async def get_cluster_history(context: RestContext, request: RestRequest) -> Answer:
-    return await _answer(context, await _living(context), Kind.NODE, "")
+    return await _answer(context, await _alive_ids(context), Kind.NODE, "")
 
 
 async def get_broker_history(context: RestContext, request: RestRequest) -> Answer:
@@ -56,17 +56,17 @@ async def get_broker_history(context: RestContext, request: RestRequest) -> Answ
 async def get_topic_history(context: RestContext, request: RestRequest) -> Answer:
     name = request.path["topic_name"]
     await topic_admin.describe_topics(context.client, [name])  # raises if there is none
-    return await _answer(context, await _living(context), Kind.TOPIC, name)
+    return await _answer(context, await _alive_ids(context), Kind.TOPIC, name)
 
 
 async def get_group_history(context: RestContext, request: RestRequest) -> Answer:
     group_id = request.path["group_id"]
     await describe_group(context.client, group_id)  # raises if there is none
-    return await _answer(context, await _living(context), Kind.GROUP, group_id)
+    return await _answer(context, await _alive_ids(context), Kind.GROUP, group_id)
 
 
-async def _living(context: RestContext) -> list[int]:
-    return [one.broker_id for one in await living_brokers(context)]
+async def _alive_ids(context: RestContext) -> list[int]:
+    return [one.broker_id for one in await alive_brokers(context)]
 
 
 async def _answer(context: RestContext, broker_ids: Collection[int], kind: Kind, name: str) -> Answer:
@@ -80,14 +80,14 @@ async def _answer(context: RestContext, broker_ids: Collection[int], kind: Kind,
     )
 
 
-def _route(path: str, of: str, kind: Kind, handler: Handler, operation_id: str) -> Route:
+def _route(path: str, subject: str, kind: Kind, handler: Handler, operation_id: str) -> Route:
     return Route(
         method="GET",
         path=path,
         asks=AclOperation.DESCRIBE if kind is Kind.NODE else None,
         handler=handler,
         operation_id=operation_id,
-        summary=f"The last hour of {of}, in samples: for charts.",
+        summary=f"The last hour of {subject}, in samples: for charts.",
         description="Each node samples its own counters every ottla.history.interval.ms and keeps the last "
         "360 samples, in memory; the node asks the others over the Kafka protocol. A value is null where "
         "no node has a sample, such as before its last start.",

@@ -27,7 +27,7 @@ _INTEGER = re.compile(r"-?[0-9]{1,19}")
 _NUMBER = re.compile(r"-?[0-9]{1,19}(\.[0-9]{1,19})?")
 
 
-async def judge_request(
+async def read_request(
     route: Route, request: web.Request, base_url: str, body_part: BodyPart, answer_part: AnswerPart
 ) -> RestRequest:
     """Return the request for its handler; RestError if it does not fit the route."""
@@ -46,9 +46,9 @@ async def judge_request(
             chunks = _chunks(request)
         else:
             raw = await _read(request, body_part)
-    if raw and route.judges_body:
+    if raw and route.validates_body:
         body = _parse(raw, route.request_schema)
-    if route.body_is_required and route.judges_body and body is None:
+    if route.body_is_required and route.validates_body and body is None:
         raise invalid_payload("Request body is empty. Data is required.")
     return RestRequest(
         path=path,

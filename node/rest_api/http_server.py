@@ -27,15 +27,15 @@ from ottla.node.net.client_lines import ClientLines
 from ottla.node.net.connection_info import network_of
 from ottla.node.node_facts import NodeFacts
 from ottla.node.rest_api.answer_room import AnswerPart, AnswerRoom
-from ottla.node.rest_api.authentication import NOBODY, Identity, RestAuthentication
+from ottla.node.rest_api.authentication import ANONYMOUS_IDENTITY, Identity, RestAuthentication
 from ottla.node.rest_api.body_room import BodyPart, BodyRoom
-from ottla.node.rest_api.change_requests import is_told_change
-from ottla.node.rest_api.client_address import place_of_client
+from ottla.node.rest_api.change_requests import is_audited
+from ottla.node.rest_api.client_address import locate_client
 from ottla.node.rest_api.client_pool import ClientPool
 from ottla.node.rest_api.connections import HttpConnection, HttpConnections
 from ottla.node.rest_api.fair_slots import Bounds, FairSlots
 from ottla.node.rest_api.http_answer import encoded, error_answer, send_answer, send_stream
-from ottla.node.rest_api.http_request import judge_request
+from ottla.node.rest_api.http_request import read_request
 from ottla.node.rest_api.own_names import configured_names, look_up_full_name
 from ottla.node.rest_api.readiness import CUT_OFF_SINCE
 from ottla.node.rest_api.record_service import RecordService
@@ -63,7 +63,7 @@ WAITING_SHARE: Final = 0.75  # of a page's time limit, to wait for a slot: the r
 OVERTIME_S: Final = 0.5  # for a handler to combine the answers that came in time
 ADMINISTRATOR_TIMEOUT_S: Final = 5.0  # to look up the addresses of the cluster's nodes
 CSRF_TOKEN: Final = "X-CSRF-Token"
-EVERYBODY: Final = "User:*"
+WILDCARD_PRINCIPAL: Final = "User:*"
 BACKLOG: Final = 1024  # connections that the kernel queues; beyond it, a client retries after a second
 STOP_GRACE_S: Final = 2.0  # for answers under way when the node stops
 
@@ -116,10 +116,10 @@ class HttpServer:
         self._base_url = None if advertised is None else advertised.url
         self._acceptors: list[Acceptor] = []
         app = web.Application(
-            middlewares=[self._tell_changes, self._answer_errors],
+            middlewares=[self._audit_changes, self._answer_errors],
             client_max_size=config.ottla_rest_request_max_bytes,
         )
-        app.on_response_prepare.append(self._tell_cut_off)
+        app.on_response_prepare.append(self._add_cut_off_header)
         for path, route in spellings(routes):
             endpoint = self._endpoint(route)
             for method in route.methods:
@@ -217,9 +217,9 @@ class HttpServer:
         except (ConnectionError, asyncio.CancelledError):
             raise  # the client has disconnected, or the node stops
         except Exception as error:
-            self._lines.tell(
+            self._lines.log(
                 logging.ERROR,
-                self._place_of(request)[0],
+                self._locate(request)[0],
                 "The REST API failed on %s %s",
                 request.method,
                 request.path[:200],
@@ -228,17 +228,17 @@ class HttpServer:
             return error_answer(RestError(500, 500, "Internal Server Error"))
 
     @web.middleware
-    async def _tell_changes(
+    async def _audit_changes(
         self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
     ) -> web.StreamResponse:
         """Record each change in the audit log, with its caller and the status of the answer."""
         answer = await handler(request)
         resource = request.match_info.route.resource
         path = "" if resource is None else resource.canonical
-        if is_told_change(request.method, path, answer.status) and self.facts.has_started:
+        if is_audited(request.method, path, answer.status) and self.facts.has_started:
             caller = request.get(CALLER)
             principal = ANONYMOUS if caller is None else caller.principal
-            host, _ = self._place_of(request)
+            host, _ = self._locate(request)
             self.facts.services.audit.changed(
                 principal,
                 host,
@@ -249,7 +249,7 @@ class HttpServer:
             )
         return answer
 
-    async def _tell_cut_off(self, _: web.Request, answer: web.StreamResponse) -> None:
+    async def _add_cut_off_header(self, _: web.Request, answer: web.StreamResponse) -> None:
         """Add a header to every answer, errors and streams included, if this node is cut off and its data is
         old.
         """
@@ -275,47 +275,50 @@ class HttpServer:
     ) -> web.StreamResponse:
         scheme = "http" if connection.tls is None else "https"
         base_url = (self._base_url or f"{scheme}://{request.headers[hdrs.HOST]}") + prefix_of(request.path)
-        host, is_local = self._place_of(request)
+        host, is_local = self._locate(request)
         address = network_of(host)
         identity = await self._identity(route, request, connection, address)
         caller = request[CALLER] = Caller(identity.principal, host, is_local)
         await self._check_rights(route, request, caller, identity)
-        judged = await judge_request(route, request, base_url, body_part, answer_part)
+        rest_request = await read_request(route, request, base_url, body_part, answer_part)
         self._standing.check(identity)  # the body may have taken long to arrive
         while_it_holds = partial(self._standing.while_it_holds, identity)
         # A read is cancelled once its client has disconnected; a change runs to its end.
         is_reading = route.method in SAFE_METHODS
         with connection.reading() if is_reading else nullcontext():
             with connection.work():
-                asking = _Asking(caller, identity, address, connection.tls is not None)
+                origin = _Origin(caller, identity, address, connection.tls is not None)
                 async with while_it_holds() if is_reading else nullcontext():
-                    answer = encoded(await self._handle(route, judged, asking))
+                    answer = encoded(await self._handle(route, rest_request, origin))
             if answer.stream is not None:
                 return await send_stream(request, answer, answer.stream, connection.moved, while_it_holds)
             return await send_answer(request, answer, answer_part, while_it_holds)
 
-    def _place_of(self, request: web.Request) -> tuple[str, bool]:
+    def _locate(self, request: web.Request) -> tuple[str, bool]:
         """Return the address of the client, and True if it is on this machine."""
         connection = _connection_of(request)
         forwarded = request.headers.getall("X-Forwarded-For", [])
-        return place_of_client(connection.peer, connection.local, forwarded, self._trusted_proxies)
+        return locate_client(connection.peer, connection.local, forwarded, self._trusted_proxies)
 
     async def _identity(
         self, route: Route, request: web.Request, connection: HttpConnection, address: str
     ) -> Identity:
         """Return the caller; RestError 401 if the route needs a login and there is no valid one."""
-        is_open = route.is_open or (route.is_metrics and EVERYBODY in self._metrics_principals)
+        is_open = route.is_open or (route.is_metrics and WILDCARD_PRINCIPAL in self._metrics_principals)
         if is_open and (route.is_open or hdrs.AUTHORIZATION not in request.headers):
             try:
-                return await self._authentication.identity_without_asking(request, connection)
+                return await self._authentication.cached_identity(request, connection)
             except RestError:
-                return NOBODY  # an open route treats a certificate without a principal as none
+                return ANONYMOUS_IDENTITY  # an open route treats a certificate without a principal as none
         return await self._authentication.identity_of(request, connection, address)
 
     async def _check_rights(
         self, route: Route, request: web.Request, caller: Caller, identity: Identity
     ) -> None:
-        """Raise RestError 403 if the caller may not ask this node for the route; brokers check all else."""
+        """Raise RestError 403 or KafkaError if the caller may not ask this node for the route.
+
+        A change also needs the token of its session. Brokers check all else.
+        """
         session = identity.session
         is_change = route.method not in SAFE_METHODS and not route.is_open
         if (
@@ -328,7 +331,7 @@ class HttpServer:
                 AUTHORIZATION_FAILED,
                 f"A request that changes something needs its session's token in the header {CSRF_TOKEN}.",
             )
-        if route.is_metrics and self._metrics_principals.intersection((caller.principal, EVERYBODY)):
+        if route.is_metrics and self._metrics_principals.intersection((caller.principal, WILDCARD_PRINCIPAL)):
             return
         if route.asks is not None and not await self.facts.allows(caller, route.asks):
             raise RestError(
@@ -342,22 +345,22 @@ class HttpServer:
                 timeout_s=ADMINISTRATOR_TIMEOUT_S,
             )
 
-    async def _handle(self, route: Route, judged: RestRequest, asking: "_Asking") -> Answer:
-        deadline = Deadline.after(route.time_limit_of(judged.query))
+    async def _handle(self, route: Route, rest_request: RestRequest, origin: "_Origin") -> Answer:
+        deadline = Deadline.after(route.time_limit_of(rest_request.query))
         if not route.uses_cluster:
-            return await route.handler(self._context(None, deadline, asking), judged)
+            return await route.handler(self._context(None, deadline, origin), rest_request)
         if not self.facts.has_started:
             # Over its own listener the request would wait until the node serves.
             raise RestError(
                 503, BROKER_NOT_AVAILABLE, "This node is still starting; /readyz shows its progress."
             )
         if route.reads_records:
-            patience_s = WAITING_SHARE * deadline.remaining_s
-            async with self.records.reads.slot(asking.share, patience_s) as should_end:
-                return await self._ask_cluster(route, judged, deadline, asking, should_end)
-        return await self._ask_cluster(route, judged, deadline, asking)
+            timeout_s = WAITING_SHARE * deadline.remaining_s
+            async with self.records.reads.slot(origin.share, timeout_s) as should_end:
+                return await self._ask_cluster(route, rest_request, deadline, origin, should_end)
+        return await self._ask_cluster(route, rest_request, deadline, origin)
 
-    def _sends_for(self, caller: Caller) -> Caller:
+    def _producing_caller(self, caller: Caller) -> Caller:
         """Return the caller whose producer sends the records of this caller.
 
         Without an authorizer, callers with the same principal share a producer and its batches, whatever
@@ -368,48 +371,48 @@ class HttpServer:
     async def _ask_cluster(
         self,
         route: Route,
-        judged: RestRequest,
+        rest_request: RestRequest,
         deadline: Deadline,
-        asking: "_Asking",
+        origin: "_Origin",
         should_end: Callable[[], bool] = lambda: False,
     ) -> Answer:
         # Not lent while the answer is read: slow readers would keep clients from other requests.
-        async with self.clients.lend(asking.caller, deadline, asking.share) as client:
-            cluster_id = judged.path.get("cluster_id", self.facts.cluster_id)
+        async with self.clients.lend(origin.caller, deadline, origin.share) as client:
+            cluster_id = rest_request.path.get("cluster_id", self.facts.cluster_id)
             if cluster_id != self.facts.cluster_id:
                 raise not_found(f"Cluster {cluster_id[:100]} cannot be found.")
-            context = self._context(client.until(deadline), deadline, asking, should_end)
-            return await _within(deadline, route.handler(context, judged))
+            context = self._context(client.until(deadline), deadline, origin, should_end)
+            return await _within(deadline, route.handler(context, rest_request))
 
     def _context(
         self,
         client: Any,
         deadline: Deadline,
-        asking: "_Asking",
+        origin: "_Origin",
         should_end: Callable[[], bool] = lambda: False,
     ) -> RestContext:
         # Only routes with `uses_cluster` touch the client.
         return RestContext(
             client=client,
             facts=self.facts,
-            own_client=partial(self.clients.own, asking.caller),
+            own_client=partial(self.clients.own, origin.caller),
             records=self.records,
             consumers=self.consumers,
-            sender=partial(self.records.sender, self._sends_for(asking.caller)),
+            sender=partial(self.records.sender, self._producing_caller(origin.caller)),
             deadline=deadline,
             request_max_bytes=self._request_max_bytes,
-            caller=asking.caller,
-            session=asking.identity.session,
+            caller=origin.caller,
+            session=origin.identity.session,
             authentication=self._authentication,
-            has_tls=asking.has_tls,
-            address=asking.address,
-            share=asking.share,
+            has_tls=origin.has_tls,
+            address=origin.address,
+            share=origin.share,
             should_end=should_end,
             stopping=self.stopping,
         )
 
 
-class _Asking(NamedTuple):
+class _Origin(NamedTuple):
     """The origin of a request: its caller as brokers see it, the proof of its login, and its address."""
 
     caller: Caller

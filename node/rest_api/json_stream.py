@@ -71,7 +71,7 @@ class JsonStream:
                     break
                 # The usual case, four times as fast as counting brackets.
                 boundary = _BOUNDARY.search(self._buffer, start)
-                if boundary is not None and self._add_likely(documents, start, boundary.start() + 1):
+                if boundary is not None and self._try_piece(documents, start, boundary.start() + 1):
                     start = boundary.start() + 1
                     continue
             end = self._find_end()
@@ -81,7 +81,7 @@ class JsonStream:
             start = end
         return start
 
-    def _add_likely(self, documents: list[Any], start: int, end: int) -> bool:
+    def _try_piece(self, documents: list[Any], start: int, end: int) -> bool:
         """Add a likely document; if these bytes parse, they are one, since no prefix of an object is an
         object.
         """

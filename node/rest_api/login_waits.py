@@ -17,12 +17,12 @@ MAX_WAIT_S: Final = 300.0
 FORGOTTEN_AFTER_S: Final = 900.0
 MAX_REMEMBERED: Final = 4_096  # pairs of user and address; the one that failed longest ago is dropped first
 MAX_USER_CHARS: Final = 256  # of a user name that are remembered; names with equal beginnings count as one
-STRANGERS_BURST: Final = 100  # tries for a user from all addresses from which it has not logged in
-STRANGERS_PER_SECOND: Final = 1.0
+UNKNOWN_ADDRESS_BURST: Final = 100  # tries for a user from all addresses from which it has not logged in
+UNKNOWN_ADDRESS_PER_SECOND: Final = 1.0
 # The counts for strangers are indexed by a keyed hash of the user's name. In a map by name, invented names
 # would push out real ones; this way a flood of invented names has to use up every count, for which two
 # threads of hashes are too slow.
-STRANGERS_COUNTS: Final = 4_096
+UNKNOWN_ADDRESS_COUNTS: Final = 4_096
 MAX_ADDRESSES_OF_USER: Final = 32  # from which it has logged in; the least recent is dropped first
 MAX_USERS: Final = 4_096  # with known addresses
 
@@ -44,8 +44,10 @@ class LoginWaits:
         """Start without waits; `key` is 16 to 64 random bytes."""
         self._key = key
         self._of: OrderedDict[tuple[str, str], _Failures] = OrderedDict()
-        self._tries = [float(STRANGERS_BURST)] * STRANGERS_COUNTS  # tries that strangers have left
-        self._tried_s = [0.0] * STRANGERS_COUNTS
+        self._tries = [
+            float(UNKNOWN_ADDRESS_BURST)
+        ] * UNKNOWN_ADDRESS_COUNTS  # tries that strangers have left
+        self._tried_s = [0.0] * UNKNOWN_ADDRESS_COUNTS
         self._addresses: OrderedDict[str, OrderedDict[str, None]] = OrderedDict()
 
     def __len__(self) -> int:
@@ -54,11 +56,13 @@ class LoginWaits:
 
     def wait_s(self, user: str, address: str, now_s: float) -> float:
         """Return the wait until the next password is checked, 0 for none."""
-        return max(self._wait_of_pair_s(user, address, now_s), self._wait_of_stranger_s(user, address, now_s))
+        return max(
+            self._wait_of_pair_s(user, address, now_s), self._wait_of_unknown_address_s(user, address, now_s)
+        )
 
-    def waits_for_strangers(self, user: str, address: str, now_s: float) -> bool:
-        """Return True if the wait comes from the tries of many addresses together."""
-        return self._wait_of_stranger_s(user, address, now_s) > 0
+    def waits_for_unknown_addresses(self, user: str, address: str, now_s: float) -> bool:
+        """Return True if this address has to wait for the tries of all unknown addresses together."""
+        return self._wait_of_unknown_address_s(user, address, now_s) > 0
 
     def _wait_of_pair_s(self, user: str, address: str, now_s: float) -> float:
         pair = user[:MAX_USER_CHARS], address
@@ -73,24 +77,24 @@ class LoginWaits:
         wait_s = min(FIRST_WAIT_S * 2.0 ** min(found.count - FREE, 30), MAX_WAIT_S)
         return max(0.0, found.last_s + wait_s - now_s)
 
-    def _wait_of_stranger_s(self, user: str, address: str, now_s: float) -> float:
+    def _wait_of_unknown_address_s(self, user: str, address: str, now_s: float) -> float:
         if self._is_known(user, address):
             return 0.0
-        return max(0.0, (1.0 - self._tries_left(self._place_of(user), now_s)) / STRANGERS_PER_SECOND)
+        return max(0.0, (1.0 - self._tries_left(self._index_of(user), now_s)) / UNKNOWN_ADDRESS_PER_SECOND)
 
     def begun(self, user: str, address: str, now_s: float) -> None:
         """Count a try before its password is checked, so that concurrent tries are limited like successive
         ones.
         """
         if not self._is_known(user, address):
-            place = self._place_of(user)
-            self._tries[place] = self._tries_left(place, now_s) - 1.0
+            index = self._index_of(user)
+            self._tries[index] = self._tries_left(index, now_s) - 1.0
 
-    def unjudged(self, user: str, address: str) -> None:
+    def release(self, user: str, address: str) -> None:
         """Give back a try whose password was not checked after all."""
         if not self._is_known(user, address):
-            place = self._place_of(user)
-            self._tries[place] = min(self._tries[place] + 1.0, STRANGERS_BURST)
+            index = self._index_of(user)
+            self._tries[index] = min(self._tries[index] + 1.0, UNKNOWN_ADDRESS_BURST)
 
     def failed(self, user: str, address: str, now_s: float) -> None:
         """Count a wrong password."""
@@ -108,7 +112,7 @@ class LoginWaits:
         """
         name = user[:MAX_USER_CHARS]
         self._of.pop((name, address), None)
-        self.unjudged(user, address)
+        self.release(user, address)
         known = self._addresses.setdefault(name, OrderedDict())
         known[address] = None
         known.move_to_end(address)
@@ -121,13 +125,16 @@ class LoginWaits:
     def _is_known(self, user: str, address: str) -> bool:
         return address in self._addresses.get(user[:MAX_USER_CHARS], ())
 
-    def _place_of(self, user: str) -> int:
+    def _index_of(self, user: str) -> int:
         """Return the index of a user's count of strangers' tries."""
         name = user[:MAX_USER_CHARS].encode("utf-8", "surrogatepass")
-        return int.from_bytes(hashlib.blake2b(name, digest_size=4, key=self._key).digest()) % STRANGERS_COUNTS
+        return (
+            int.from_bytes(hashlib.blake2b(name, digest_size=4, key=self._key).digest())
+            % UNKNOWN_ADDRESS_COUNTS
+        )
 
-    def _tries_left(self, place: int, now_s: float) -> float:
-        gained = max(0.0, now_s - self._tried_s[place]) * STRANGERS_PER_SECOND
-        self._tries[place] = min(self._tries[place] + gained, STRANGERS_BURST)
-        self._tried_s[place] = now_s
-        return self._tries[place]
+    def _tries_left(self, index: int, now_s: float) -> float:
+        gained = max(0.0, now_s - self._tried_s[index]) * UNKNOWN_ADDRESS_PER_SECOND
+        self._tries[index] = min(self._tries[index] + gained, UNKNOWN_ADDRESS_BURST)
+        self._tried_s[index] = now_s
+        return self._tries[index]

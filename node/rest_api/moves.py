@@ -11,7 +11,7 @@ from ottla.node.rest_api.operation_words import (
     BROKER_IDS,
     MAX_GIVEN,
     MISSING,
-    MISSING_TOLD,
+    MISSING_DESCRIPTION,
     NULL_INT64,
     NULL_NUMBER,
     PARTITIONS,
@@ -320,7 +320,7 @@ ROUTES: Final = (
         operation_id="getThrottles",
         summary="The limits on the speed of replication.",
         description=f"{LEADER_RATE}, {FOLLOWER_RATE} and {LOG_DIRS_RATE} of the brokers, and the "
-        "replicas of topics that the first two apply to." + MISSING_TOLD,
+        "replicas of topics that the first two apply to." + MISSING_DESCRIPTION,
         tag=TAG,
         responses={200: Response(description="The brokers and topics that have a limit.", schema=_THROTTLES)},
     ),

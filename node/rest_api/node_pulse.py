@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from ottla.node.node_state import NodeState
 from ottla.node.rest_api.readiness import NodeStatus, problem_of
 
-PERIOD_S: Final = 0.25  # between two beats
+PERIOD_S: Final = 0.5  # between two beats
 # The time-out of the REST API for an answer of the loop (`node_facts`), and one beat that was just missed.
 MAX_AGE_S: Final = 2.0 + PERIOD_S
 ALIVE: Final = "The process is running and its event loop responds."

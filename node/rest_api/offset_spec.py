@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.client import topic_admin
-from ottla.node.client.ask_leaders import Answers, briefly, error_of, may_pass
+from ottla.node.client.ask_leaders import Answers, error_of, for_lookup, may_pass
 from ottla.node.client.cluster_client import Client
 from ottla.node.client.newest_records import Shortfall, Span, newest_offsets
 from ottla.node.rest_api.record_json import MAX_PARTITION, parse_timestamp
@@ -28,7 +28,7 @@ Cursor = Mapping[int, int]  # partition -> the offset of the next record
 
 
 class OffsetSpec(NamedTuple):
-    """One of these; if all are None, the start of the log."""
+    """A start of reading, in one of these forms; if all are None, the start of the log."""
 
     offset: int | None = None
     before_end: int | None = None
@@ -90,15 +90,15 @@ async def spans(
 
     KafkaError if no partition can be asked, or for an error that does not come from the state of the cluster.
     """
-    asked = briefly(client)
-    first = await topic_admin.find_offsets(asked, dict.fromkeys(partitions, topic_admin.EARLIEST))
+    lookup = for_lookup(client)
+    first = await topic_admin.find_offsets(lookup, dict.fromkeys(partitions, topic_admin.EARLIEST))
     last = await topic_admin.find_offsets(
-        asked, dict.fromkeys(first.found, topic_admin.LATEST), isolation_level=isolation_level
+        lookup, dict.fromkeys(first.found, topic_admin.LATEST), isolation_level=isolation_level
     )
     problems = {**first.problems, **last.problems}
-    lasting = {one: error for one, error in problems.items() if not may_pass(error)}
-    if problems and (lasting or not last.found):
-        raise error_of(lasting or problems)
+    final = {one: error for one, error in problems.items() if not may_pass(error)}
+    if problems and (final or not last.found):
+        raise error_of(final or problems)
     known = {
         one: Span(first.found[one].offset, max(first.found[one].offset, found.offset))
         for one, found in sorted(last.found.items())
@@ -109,7 +109,7 @@ async def spans(
 async def positions(
     client: Client,
     known: Mapping[TopicPartition, Span],
-    place: OffsetSpec,
+    begin: OffsetSpec,
     *,
     read_committed: bool,
     keeps_gaps: bool = False,
@@ -119,32 +119,32 @@ async def positions(
     If the start is a time, partitions whose leaders do not answer are left out. With `keeps_gaps`, a cursor
     before the start of the log is kept, so that its reader can be notified.
     """
-    if place.before_end is not None:
+    if begin.before_end is not None:
         # Half of the time is for reading the records.
         searcher = client.until(client.deadline.share(2))
-        newest = await newest_offsets(searcher, known, place.before_end, read_committed=read_committed)
+        newest = await newest_offsets(searcher, known, begin.before_end, read_committed=read_committed)
         return Positions(
             {one: each.offset for one, each in newest.items()},
             {one: each.shortfall for one, each in newest.items() if each.shortfall is not None},
         )
     by_time: Mapping[TopicPartition, topic_admin.OffsetAndTimestamp] = {}
-    if place.timestamp is not None and place.timestamp >= 0:
-        asked = dict.fromkeys(known, place.timestamp)
-        by_time = (await topic_admin.find_offsets(briefly(client), asked)).found
-    is_by_time = place.timestamp is not None and place.timestamp >= 0
+    if begin.timestamp is not None and begin.timestamp >= 0:
+        offsets = dict.fromkeys(known, begin.timestamp)
+        by_time = (await topic_admin.find_offsets(for_lookup(client), offsets)).found
+    is_by_time = begin.timestamp is not None and begin.timestamp >= 0
     found: dict[TopicPartition, int] = {}
     for one, span in known.items():
         if is_by_time and one not in by_time:
             continue
-        if place.cursor is not None:
-            wanted = place.cursor.get(one.partition, span.first)
-        elif place.offset is not None:
-            wanted = place.offset
+        if begin.cursor is not None:
+            wanted = begin.cursor.get(one.partition, span.first)
+        elif begin.offset is not None:
+            wanted = begin.offset
         elif one in by_time:
             wanted = by_time[one].offset if by_time[one].offset >= 0 else span.end
         else:
-            wanted = span.end if place.timestamp == topic_admin.LATEST else span.first
-        if not keeps_gaps or place.cursor is None:
+            wanted = span.end if begin.timestamp == topic_admin.LATEST else span.first
+        if not keeps_gaps or begin.cursor is None:
             wanted = max(wanted, span.first)
         found[one] = min(wanted, span.end)
     return Positions(found, {})

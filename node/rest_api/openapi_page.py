@@ -123,8 +123,8 @@ def _content(answer: Schema) -> str:
     return f"{' or '.join(sorted(shown))} {_kinds(answer)}" if shown else "none"
 
 
-def _kinds(of: Schema) -> str:
-    kinds = [one for one in of.get("content", {}) if one != "application/json"]
+def _kinds(answer: Schema) -> str:
+    kinds = [one for one in answer.get("content", {}) if one != "application/json"]
     return ", ".join(f"<code>{escape(one)}</code>" for one in kinds)
 
 

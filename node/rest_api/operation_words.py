@@ -29,8 +29,8 @@ def record(fields: Mapping[str, Schema], *, title: str | None = None, optional: 
     return schema | ({"required": required} if required else {})
 
 
-def listed(of: Schema) -> Schema:
-    return {"type": "array", "items": of}
+def listed(items: Schema) -> Schema:
+    return {"type": "array", "items": items}
 
 
 PARTITION: Final = record({"topic": STRING, "partition": INT32}, title="TopicPartition")
@@ -85,7 +85,7 @@ def topics_of(given: Iterable[Mapping[str, Any]] | None) -> dict[str, list[int] 
 MISSING: Final = listed(
     record({"broker_id": INT32, "error_code": STRING, "message": STRING}, title="MissingBroker")
 )
-MISSING_TOLD: Final = " `missing` lists the brokers that did not answer, whose part is left out."
+MISSING_DESCRIPTION: Final = " `missing` lists the brokers that did not answer, whose part is left out."
 
 
 def missing_brokers(problems: Mapping[int, KafkaError]) -> list[dict[str, Any]]:

@@ -85,7 +85,7 @@ async def get_node(context: RestContext, request: RestRequest) -> Answer:
             "missing_codecs": await _missing_codecs(context),
             "unlinked_voters": await context.facts.ask(_unlinked),
             "refused_certificates": await context.facts.ask(_refused_certificates),
-            "unjudged_acls": await context.facts.ask(_unjudged_acls),
+            "unjudged_acls": await context.facts.ask(_ignored_acls),
         }
     )
 
@@ -148,7 +148,7 @@ def _refused_certificates(node: NodeView) -> list[dict[str, str]]:
     return [{"listener": name, "reason": reason} for name, reason in refused]
 
 
-def _unjudged_acls(node: NodeView) -> int:
+def _ignored_acls(node: NodeView) -> int:
     """Return the number of ACLs in the metadata if this node does not enforce them, else 0."""
     quorum = node.quorum_services
     return 0 if quorum is None or node.config.authorizer is not None else len(quorum.image.acls)
@@ -159,9 +159,9 @@ async def _missing_codecs(context: RestContext) -> list[dict[str, Any]]:
     missing = await asyncio.to_thread(missing_codecs)
     if not missing:
         return []
-    asked = await context.facts.ask(_compression_types)
+    codecs = await context.facts.ask(_compression_types)
     return [
-        {"codec": codec, "needed_by": [f"compression.type of {topic}" for topic in asked.get(codec, ())]}
+        {"codec": codec, "needed_by": [f"compression.type of {topic}" for topic in codecs.get(codec, ())]}
         for codec in (one.name.lower() for one in missing)
     ]
 
@@ -196,9 +196,9 @@ ROUTES: Final = (
         summary="Facts that only this process knows about itself.",
         description="Its clock, and how far it was set since startup; its open files and their "
         "limit; API versions that clients requested but it does not support, with "
-        "the clients' software; compacted logs that it cannot clean, the first "
-        f"{MAX_LOGS} by name; compression types that it cannot decompress, with the "
-        "topics that use them; if it is a voter, the voters that it cannot "
+        "the clients' software; compacted logs that it cannot clean and damaged log "
+        f"files, of each at most {MAX_LOGS}; compression types that it cannot decompress, "
+        "with the topics that use them; if it is a voter, the voters that it cannot "
         "reach, with the reasons; new certificates that it refused, keeping the "
         "old ones; and the number of ACLs that have no effect because it has no "
         "authorizer.",

@@ -133,7 +133,7 @@ ROUTES: Final = (
         path=PATH + "/{partition_id}/offset",
         handler=get_partition_offsets,
         operation_id="listKafkaPartitionOffsets",
-        summary="The first offset of a partition, or the offset after its last committed record.",
+        summary="The first offset of a partition, and the offset after its last committed record.",
         tag=TAG,
         query=(
             QueryParameter(

@@ -45,8 +45,8 @@ def answer_of(head: bytes, pulse: NodePulse, now_s: float) -> bytes:
         return _refusal(404, "This port serves only /healthz and /readyz.", has_body=has_body)
     if method not in (b"GET", b"HEAD"):
         return _refusal(405, "Probes must use GET or HEAD.", {"Allow": "GET, HEAD"})
-    good, sentence, bad, why_not = _PROBES[path]
-    problem = why_not(pulse, now_s)
+    good, sentence, bad, check = _PROBES[path]
+    problem = check(pulse, now_s)
     cut_off_since_ms = None if pulse.last is None else pulse.last.state.cut_off_since_ms
     headers = {} if cut_off_since_ms is None else {CUT_OFF_SINCE: moment_as_text(cut_off_since_ms)}
     status, word = (200, good) if problem is None else (503, bad)

@@ -20,8 +20,9 @@ from ottla.node.node_view import NodeView
 from ottla.node.rest_api.node_pulse import PERIOD_S, NodePulse
 from ottla.node.rest_api.probe_answers import END_OF_HEAD, MAX_HEAD_BYTES, answer_of
 from ottla.node.rest_api.read_status import state_of
-from ottla.node.rest_api.server_thread import BACKLOG, RestPortError, bound, why_refused
+from ottla.node.rest_api.server_thread import BACKLOG, RestPortError, bind_problem, bind_socket
 from ottla.node.settings.rest_settings import PROBE_LISTENER, RestAddress
+from ottla.node.work.pause import until_next
 
 MAX_CONNECTIONS: Final = 64  # each an open file; a kubelet and some load balancers have a few at a time
 TIME_LIMIT_S: Final = 5.0  # for a request to arrive and its answer to be read
@@ -53,10 +54,10 @@ class ProbeServer:
         if address is None:
             return
         try:
-            self._socket = bound(address)
+            self._socket = bind_socket(address)
         except OSError as error:
             raise RestPortError(
-                error.errno, f"Cannot listen on {PROBE_LISTENER}={address.authority}: {why_refused(error)}."
+                error.errno, f"Cannot listen on {PROBE_LISTENER}={address.authority}: {bind_problem(error)}."
             ) from None
 
     @property
@@ -94,7 +95,7 @@ class ProbeServer:
 
     def _beat(self) -> None:
         """Write the pulse periodically on the node's loop."""
-        self._beat_timer = asyncio.get_running_loop().call_later(PERIOD_S, self._beat)
+        self._beat_timer = asyncio.get_running_loop().call_later(until_next(PERIOD_S), self._beat)
         self._pulse.beat(time.monotonic(), state_of(self._node))
 
     # ---- in the thread ---------------------------------------------------------------------------

@@ -183,7 +183,7 @@ async def _produce(
 ) -> Answer:
     info = await _topic(sender, context, request)
     try:
-        await sender.room(context.deadline)
+        await sender.wait_for_room(context.deadline)
     except KafkaError as error:
         raise rest_error_of(error) from None
     accepted: list[tuple[str, Accepted | RestError]] = []
@@ -267,7 +267,7 @@ ROUTES: Final = (
         path_parameters={"topic_name": NAME},
         request_schema=_RECORD,
         body_is_required=True,
-        judges_body=False,
+        validates_body=False,
         streams_body=True,
         query=(
             replace(
@@ -292,7 +292,7 @@ ROUTES: Final = (
         tag=TAG,
         path_parameters={"topic_name": NAME},
         request_schema=_BATCH,
-        judges_body=False,
+        validates_body=False,
         body_is_required=True,
         query=(TIME_LIMIT,),
         uses_cluster=False,

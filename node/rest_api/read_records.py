@@ -79,7 +79,7 @@ class ReadRequest(NamedTuple):
     topic: str
     partitions: list[TopicPartition]
     is_whole: bool  # True: all partitions of the topic, not a selection
-    place: OffsetSpec
+    begin: OffsetSpec
     is_wanted: Filter | None
     read_committed: bool
     shown: Callable[[Found], Data]
@@ -87,16 +87,16 @@ class ReadRequest(NamedTuple):
 
 async def read_records(context: RestContext, request: RestRequest) -> Answer:
     is_tail = EVENT_STREAM in request.headers.get("Accept", "")
-    asked = await _read_request(context.client, request, is_tail=is_tail)
+    wanted = await _read_request(context.client, request, is_tail=is_tail)
     if not is_tail:
         here = url(request.base_url, *_segments(context, request))
-        return Answer(body=await read_page(context, request, asked, here))
+        return Answer(body=await read_page(context, request, wanted, here))
     context.records.tails.check(context.share)
-    known = (await _spans(context.client, asked)).found
+    known = (await _spans(context.client, wanted)).found
     begun = await positions(
-        context.client, known, asked.place, read_committed=asked.read_committed, keeps_gaps=True
+        context.client, known, wanted.begin, read_committed=wanted.read_committed, keeps_gaps=True
     )
-    return Answer(stream=_tail(context, asked, begun), failure=_failure, content_type=EVENT_STREAM)
+    return Answer(stream=_tail(context, wanted, begun), failure=_failure, content_type=EVENT_STREAM)
 
 
 async def _read_request(client: Client, request: RestRequest, *, is_tail: bool) -> ReadRequest:
@@ -129,15 +129,15 @@ async def read_request_of(
     `resume_at` is a cursor that overrides their start. RestError 400 or 404.
     """
     query = request.query
-    place = parse_offset_spec(query.get("offset"), query.get("timestamp"), default)
-    is_whole = partition is None and place.cursor is None
+    begin = parse_offset_spec(query.get("offset"), query.get("timestamp"), default)
+    is_whole = partition is None and begin.cursor is None
     if resume_at:
-        place = OffsetSpec(cursor=parse_cursor(resume_at))
+        begin = OffsetSpec(cursor=parse_cursor(resume_at))
     return ReadRequest(
         topic,
-        await _partitions(client, topic, partition, place, is_whole=is_whole),
+        await _partitions(client, topic, partition, begin, is_whole=is_whole),
         is_whole,
-        place,
+        begin,
         parse_filter(query["filter"]) if query.get("filter") else None,
         query.get("isolation_level") == "read_committed",
         shown,
@@ -145,14 +145,14 @@ async def read_request_of(
 
 
 async def _partitions(
-    client: Client, topic: str, partition: int | None, place: OffsetSpec, *, is_whole: bool
+    client: Client, topic: str, partition: int | None, begin: OffsetSpec, *, is_whole: bool
 ) -> list[TopicPartition]:
     leaders = (await client.topic_as_it_is(topic)).leaders
-    wanted = set(leaders if place.cursor is None else place.cursor)
+    wanted = set(leaders if begin.cursor is None else begin.cursor)
     if is_whole:  # including partitions that are newer than the cursor
         wanted |= leaders.keys()
     if partition is not None:
-        if place.cursor is not None and wanted != {partition}:
+        if begin.cursor is not None and wanted != {partition}:
             raise bad_request("The cursor belongs to other partitions.")
         wanted = {partition}
     if not wanted <= leaders.keys():
@@ -169,8 +169,8 @@ def _check_number(topic: str, partitions: int) -> None:
         )
 
 
-async def _spans(client: Client, asked: ReadRequest) -> Answers[Span]:
-    return await spans(client, asked.partitions, isolation_level=int(asked.read_committed))
+async def _spans(client: Client, wanted: ReadRequest) -> Answers[Span]:
+    return await spans(client, wanted.partitions, isolation_level=int(wanted.read_committed))
 
 
 def _cursor(reader: RecordReader) -> str:
@@ -180,15 +180,15 @@ def _cursor(reader: RecordReader) -> str:
 # ---- a page --------------------------------------------------------------------------------------
 
 
-async def read_page(context: RestContext, request: RestRequest, asked: ReadRequest, here: str) -> Data:
+async def read_page(context: RestContext, request: RestRequest, wanted: ReadRequest, here: str) -> Data:
     """Return a page of the records as `KafkaRecordList`; `here` is the link to the list."""
     query = request.query
-    known = await _spans(context.client, asked)
-    begun = await positions(context.client, known.found, asked.place, read_committed=asked.read_committed)
+    known = await _spans(context.client, wanted)
+    begun = await positions(context.client, known.found, wanted.begin, read_committed=wanted.read_committed)
     places = begun.offsets
     if not places:
-        raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"no leader of {asked.topic} answered in time")
-    reader = RecordReader(in_short_rounds(context.client, read_committed=asked.read_committed), places)
+        raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"no leader of {wanted.topic} answered in time")
+    reader = RecordReader(in_short_rounds(context.client, read_committed=wanted.read_committed), places)
     before = parse_cursor(query["before"]) if "before" in query else {}
     ends = {one: min(known.found[one].end, before.get(one.partition, MAX_INT64)) for one in places}
     is_start = not known.problems and all(at <= known.found[one].first for one, at in places.items())
@@ -196,7 +196,7 @@ async def read_page(context: RestContext, request: RestRequest, asked: ReadReque
     begin_times: dict[TopicPartition, int] = {}
     await _read_page(
         reader,
-        asked,
+        wanted,
         context.records.turns.worker(),
         ends,
         data,
@@ -206,10 +206,10 @@ async def read_page(context: RestContext, request: RestRequest, asked: ReadReque
         deadline=context.deadline,
         should_end=context.should_end,
     )
-    unread = _unread(asked, places, reader, ends, known.problems)
+    unread = _unread(wanted, places, reader, ends, known.problems)
     # The cursor keeps the start of partitions that could not be read, so that the next page has them.
     cursor = cursor_text(
-        {**_places(asked, unread), **{one.partition: at for one, at in reader.places.items()}}
+        {**_places(wanted, unread), **{one.partition: at for one, at in reader.places.items()}}
     )
     is_end = not unread and all(reader.places[one] >= end for one, end in ends.items())
     given = {name: value for name, value in query.items() if name not in ("offset", "timestamp")}
@@ -238,7 +238,7 @@ async def read_page(context: RestContext, request: RestRequest, asked: ReadReque
 
 async def _read_page(
     reader: RecordReader,
-    asked: ReadRequest,
+    wanted: ReadRequest,
     turn: Worker,
     ends: dict[TopicPartition, int],
     data: DataPieces,
@@ -268,10 +268,10 @@ async def _read_page(
                 return
             if found.partition not in begin_times:
                 begin_times[found.partition] = found.record.timestamp
-            if asked.is_wanted is not None and not asked.is_wanted(found.record):
+            if wanted.is_wanted is not None and not wanted.is_wanted(found.record):
                 continue
             try:
-                data.add([asked.shown(found)])
+                data.add([wanted.shown(found)])
             except RestError:
                 if not data.count:
                     raise
@@ -285,7 +285,7 @@ async def _read_page(
 
 
 def _unread(
-    asked: ReadRequest,
+    wanted: ReadRequest,
     places: Mapping[TopicPartition, int],
     reader: RecordReader,
     ends: Mapping[TopicPartition, int],
@@ -294,26 +294,26 @@ def _unread(
     """Return the partitions that could not be read as far as the page should go, each with its error."""
     silent = KafkaError(ErrorCode.REQUEST_TIMED_OUT, "its leader did not answer in time")
     later = {one: error for one, error in reader.problems.items() if reader.places[one] < ends[one]}
-    never = {one: silent for one in asked.partitions if one not in places}
+    never = {one: silent for one in wanted.partitions if one not in places}
     return dict(sorted({**never, **problems, **later}.items()))
 
 
-def _places(asked: ReadRequest, unread: Mapping[TopicPartition, KafkaError]) -> dict[int, int]:
+def _places(wanted: ReadRequest, unread: Mapping[TopicPartition, KafkaError]) -> dict[int, int]:
     """Return the starts of partitions without an answer, as far as the request alone determines them."""
-    place = asked.place
-    if place.cursor is not None:
-        return {one.partition: place.cursor.get(one.partition, 0) for one in unread}
-    begin = 0 if place == EARLIEST else place.offset
-    return {} if begin is None else {one.partition: begin for one in unread}
+    begin = wanted.begin
+    if begin.cursor is not None:
+        return {one.partition: begin.cursor.get(one.partition, 0) for one in unread}
+    offset = 0 if begin == EARLIEST else begin.offset
+    return {} if offset is None else {one.partition: offset for one in unread}
 
 
-def _unread_by_tail(asked: ReadRequest, reader: RecordReader) -> dict[TopicPartition, KafkaError]:
+def _unread_by_tail(wanted: ReadRequest, reader: RecordReader) -> dict[TopicPartition, KafkaError]:
     """Return the partitions that cannot be read now, including those that never answered since the tail
     began.
     """
     never = {
         one: KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, f"{one} could not be asked since the tail began")
-        for one in asked.partitions
+        for one in wanted.partitions
         if one not in reader.places
     }
     return dict(sorted({**never, **reader.problems}.items()))
@@ -341,13 +341,13 @@ def _segments(context: RestContext, request: RestRequest) -> list[str | int]:
 # ---- a live tail ---------------------------------------------------------------------------------
 
 
-async def _tail(context: RestContext, asked: ReadRequest, begun: Positions) -> AsyncGenerator[bytes, None]:
+async def _tail(context: RestContext, wanted: ReadRequest, begun: Positions) -> AsyncGenerator[bytes, None]:
     try:
         with context.records.tails.slot_now(context.share):
             async with context.own_client() as client:
                 client.opening = context.client.opening
                 reader = RecordReader(
-                    in_short_rounds(client, read_committed=asked.read_committed), begun.offsets
+                    in_short_rounds(client, read_committed=wanted.read_committed), begun.offsets
                 )
                 # The first event has no data: a reader that is cut off before the first record resumes here.
                 yield f"retry: {RECONNECT_MS}\nid: {_cursor(reader)}\n\n".encode()
@@ -357,7 +357,7 @@ async def _tail(context: RestContext, asked: ReadRequest, begun: Positions) -> A
                         for one, why in begun.shortfalls.items()
                     ]
                     yield _event("fell_short", _cursor(reader), short)
-                async with aclosing(_events(context, client, asked, reader)) as events:
+                async with aclosing(_events(context, client, wanted, reader)) as events:
                     async for piece in events:
                         yield piece
     except RestError as error:
@@ -367,26 +367,26 @@ async def _tail(context: RestContext, asked: ReadRequest, begun: Positions) -> A
 
 
 async def _events(
-    context: RestContext, client: Client, asked: ReadRequest, reader: RecordReader
+    context: RestContext, client: Client, wanted: ReadRequest, reader: RecordReader
 ) -> AsyncGenerator[bytes, None]:
     written_s = looked_s = time.monotonic()
     failing_s, unread = written_s, list[Data]()
     turn = context.records.turns.worker()
     while not context.stopping.is_set():
         if (
-            asked.is_whole or not {*asked.partitions} <= {*reader.places}
+            wanted.is_whole or not {*wanted.partitions} <= {*reader.places}
         ) and time.monotonic() - looked_s >= NEW_PARTITIONS_S:
-            await _take_in_new_partitions(client.renewed(), asked, reader)
+            await _take_in_new_partitions(client.renewed(), wanted, reader)
             looked_s = time.monotonic()
         try:
             found_now = await reader.round()
         except KafkaError as error:
             if error.code is not ErrorCode.OFFSET_OUT_OF_RANGE:
                 raise
-            yield await _gap(client.renewed(), asked, reader)
+            yield await _gap(client.renewed(), wanted, reader)
             continue
         piece = bytearray()
-        unread_now = unavailable_as_json(_unread_by_tail(asked, reader))
+        unread_now = unavailable_as_json(_unread_by_tail(wanted, reader))
         # An election takes less time than this; a longer outage is reported, once.
         if not unread_now:
             unread, failing_s = [], time.monotonic()
@@ -395,8 +395,8 @@ async def _events(
             piece += _event("unavailable", _cursor(reader), unread)
         for found in found_now:
             await turn.pause()
-            if asked.is_wanted is None or asked.is_wanted(found.record):
-                piece += _event("record", _cursor(reader), asked.shown(found))
+            if wanted.is_wanted is None or wanted.is_wanted(found.record):
+                piece += _event("record", _cursor(reader), wanted.shown(found))
                 if len(piece) >= PIECE_BYTES:
                     yield bytes(piece)
                     piece.clear()
@@ -408,29 +408,29 @@ async def _events(
             written_s = time.monotonic()
 
 
-async def _take_in_new_partitions(client: Client, asked: ReadRequest, reader: RecordReader) -> None:
+async def _take_in_new_partitions(client: Client, wanted: ReadRequest, reader: RecordReader) -> None:
     """Add new partitions, from their first record on, since the tail of a whole topic has read none of it.
 
     Partitions that did not answer when the tail began start where the request says.
     """
-    leaders = (await client.topic_as_it_is(asked.topic)).leaders
+    leaders = (await client.topic_as_it_is(wanted.topic)).leaders
     # A partition without a leader is added next time.
-    led = [TopicPartition(asked.topic, number) for number, leader in leaders.items() if leader >= 0]
-    new = [one for one in led if one not in reader.places and (asked.is_whole or one in asked.partitions)]
+    led = [TopicPartition(wanted.topic, number) for number, leader in leaders.items() if leader >= 0]
+    new = [one for one in led if one not in reader.places and (wanted.is_whole or one in wanted.partitions)]
     if new:
-        _check_number(asked.topic, len(reader.places) + len(new))
-        known = await spans(client, new, isolation_level=int(asked.read_committed))
-        late = {one: span for one, span in known.found.items() if one in asked.partitions}
+        _check_number(wanted.topic, len(reader.places) + len(new))
+        known = await spans(client, new, isolation_level=int(wanted.read_committed))
+        late = {one: span for one, span in known.found.items() if one in wanted.partitions}
         reader.places |= {one: span.first for one, span in known.found.items() if one not in late}
         begun = await positions(
-            client, late, asked.place, read_committed=asked.read_committed, keeps_gaps=True
+            client, late, wanted.begin, read_committed=wanted.read_committed, keeps_gaps=True
         )
         reader.places |= begun.offsets
 
 
-async def _gap(client: Client, asked: ReadRequest, reader: RecordReader) -> bytes:
+async def _gap(client: Client, wanted: ReadRequest, reader: RecordReader) -> bytes:
     """Return an event with the offsets that were deleted before they were read."""
-    answers = await spans(client, [*reader.places], isolation_level=int(asked.read_committed))
+    answers = await spans(client, [*reader.places], isolation_level=int(wanted.read_committed))
     known = answers.found
     skipped = reader.skip_to({one: span.first for one, span in known.items()})
     if not skipped:  # beyond the end of the log: the cursor belongs to an earlier topic of this name
@@ -633,6 +633,10 @@ def _route(path: str, operation_id: str, summary: str) -> Route:
 
 
 ROUTES: Final = (
-    _route("", "readTopicRecords", "Read records of all partitions of a topic, ordered by time."),
+    _route(
+        "",
+        "readTopicRecords",
+        "Read records of all partitions of a topic; those that are fetched together are ordered by time.",
+    ),
     _route("/partitions/{partition_id}", "readPartitionRecords", "Read records of a partition."),
 )

@@ -9,7 +9,7 @@ reassignment is adding do not count: they may take hours.
 from typing import Final, NamedTuple
 
 from ottla.metadata_raft.image import MetadataImage
-from ottla.node.client.quorum_admin import HOW_A_COPY_VOTES
+from ottla.node.client.quorum_admin import COPIED_VOTER_ADVICE
 from ottla.node.client.quorum_silence import cut_off_sentence
 from ottla.node.metadata.broker_lifecycle import BrokerState
 
@@ -43,7 +43,7 @@ def problem_of(node: NodeStatus, *, has_caught_up: bool) -> str | None:
 def _problem_of(node: NodeStatus, *, has_caught_up: bool) -> str | None:
     is_stopping = node.state in (BrokerState.SHUTTING_DOWN, BrokerState.STOPPED)
     if node.is_disk_copied and not is_stopping:
-        return f"The data directory of this voter is a copy. {HOW_A_COPY_VOTES}"
+        return f"The data directory of this voter is a copy. {COPIED_VOTER_ADVICE}"
     if node.is_disk_old and not is_stopping:
         return (
             "The disk of this voter was restored to an earlier state: it cannot vote until it "

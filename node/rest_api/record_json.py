@@ -19,13 +19,12 @@ import orjson
 from ottla.logstore.record import Headers, Record
 from ottla.node.client.exact_json import COMPARED_PARTS, check_parts, dump_json
 from ottla.node.client.producer import ProducerRecord
-from ottla.node.rest_api.rest_error import RestError, invalid_payload
+from ottla.node.rest_api.rest_error import PARTITION_NOT_FOUND, RestError, invalid_payload
 
 BINARY, STRING, JSON = "BINARY", "STRING", "JSON"
 AUTO: Final = "AUTO"
 FORMATS: Final = (AUTO, BINARY, STRING, JSON)  # that a reader may choose
 
-PARTITION_NOT_FOUND: Final = 40402
 MAX_PARTITION: Final = 2**31 - 1
 MAX_HEADERS: Final = 1000  # of a record: far more than any producer sends
 MAX_SHOWN: Final = 100  # characters of a client's text that an error repeats

@@ -17,14 +17,8 @@ from ottla.node.client.record_batches import Delivery
 from ottla.node.client.record_sender import RecordSender, TopicInfo
 from ottla.node.rest_api.body_room import BodyPart
 from ottla.node.rest_api.json_stream import JsonStream
-from ottla.node.rest_api.record_json import (
-    PARTITION_NOT_FOUND,
-    ParsedRecord,
-    delivery_report,
-    parse_record,
-    report_place,
-)
-from ottla.node.rest_api.rest_error import RestError, invalid_payload, rest_error_of
+from ottla.node.rest_api.record_json import ParsedRecord, delivery_report, parse_record, report_place
+from ottla.node.rest_api.rest_error import PARTITION_NOT_FOUND, RestError, invalid_payload, rest_error_of
 
 MAX_UNDER_WAY: Final = 10_000  # records of one stream without a report
 MAX_REPORTS: Final = 2_000  # in one piece of the answer
@@ -175,7 +169,7 @@ class RecordStream:
             self._has_more.set()
 
     async def _wait_for_room(self) -> None:
-        await self._sender.room()
+        await self._sender.wait_for_room()
         while len(self._under_way) >= MAX_UNDER_WAY:
             self._has_room.clear()
             await self._has_room.wait()

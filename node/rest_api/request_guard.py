@@ -41,8 +41,8 @@ class RequestGuard:
         node's.
         """
         authority = headers.get("Host", "")
-        asked = (authority, target) if target else (authority,)
-        if not all(_AUTHORITY.fullmatch(one) and self._is_own(host_of(one)) for one in asked):
+        authorities = (authority, target) if target else (authority,)
+        if not all(_AUTHORITY.fullmatch(one) and self._is_own(host_of(one)) for one in authorities):
             raise RestError(
                 421,
                 421,

@@ -2,7 +2,7 @@
 
 A loop handles everything that is readable before it polls its sockets again: 1,300 requests at once, of 3 ms
 each with their connections, would delay a probe until all of them are handled. So each turn of the loop
-handles at most `MOST_A_TURN` reads, and each further request in a read takes a turn, too. The rest is held,
+handles at most `MOST_PER_TURN` reads, and each further request in a read takes a turn, too. The rest is held,
 its connections are not read, and the addresses take turns: a request from another address is handled in the
 next turn. Probes have a share of their own, since a flood may come from the address of a probe. No request is
 rejected here.
@@ -14,7 +14,7 @@ from typing import Final, Protocol
 
 PROBES: Final = "probes"
 _PROBE_LINES: Final = (b"GET /healthz", b"GET /readyz", b"HEAD /healthz", b"HEAD /readyz")
-MOST_A_TURN: Final = 8  # some 30 ms while two threads read records at the same time
+MOST_PER_TURN: Final = 8  # some 30 ms while two threads read records at the same time
 
 
 class Arrival(Protocol):
@@ -34,13 +34,14 @@ class RequestTurns:
         # By share, in the order of turns.
         self._waiting: dict[str, deque[Arrival]] = {}
 
-    def is_now(self, arrival: Arrival, address: str, data: bytes) -> bool:
-        """Return True if the bytes are handled now; otherwise `handle_held` is called in the connection's
-        turn.
+    def take_turn(self, arrival: Arrival, address: str, data: bytes) -> bool:
+        """Count a read with these bytes in the current turn of the loop; return True if it is handled now.
+
+        Otherwise the connection is queued, and `handle_held` is called in its turn.
         """
         share = PROBES if data.startswith(_PROBE_LINES) else address
         self._note_turn()
-        if self._handled < MOST_A_TURN and share not in self._waiting:
+        if self._handled < MOST_PER_TURN and share not in self._waiting:
             self._handled += 1
             return True
         self._waiting.setdefault(share, deque()).append(arrival)
@@ -55,7 +56,7 @@ class RequestTurns:
         """Handle the first waiting connection of each share in turn."""
         self._is_turn_noted = False
         self._handled = 0
-        while self._waiting and self._handled < MOST_A_TURN:
+        while self._waiting and self._handled < MOST_PER_TURN:
             share = next(iter(self._waiting))
             queue = self._waiting.pop(share)
             arrival = queue.popleft()

@@ -115,7 +115,7 @@ def resource_schema(
     }
 
 
-def collection_schema(title: str, kind: str, of: Schema) -> Schema:
+def collection_schema(title: str, kind: str, items: Schema) -> Schema:
     """Return the schema of `collection(...)`."""
     return {
         "title": title,
@@ -123,7 +123,7 @@ def collection_schema(title: str, kind: str, of: Schema) -> Schema:
         "properties": {
             "kind": {"type": "string", "examples": [kind]},
             "metadata": _COLLECTION_METADATA,
-            "data": {"type": "array", "items": of},
+            "data": {"type": "array", "items": items},
         },
         "required": ["kind", "metadata", "data"],
     }

@@ -151,8 +151,8 @@ def rest_error_of(error: KafkaError) -> RestError:
     if error_code == UNKNOWN_TOPIC_OR_PARTITION:
         # Confluent's clients search for this text.
         words = "This server does not host this topic-partition."
-        says_no_more = not detail or words.rstrip(".") in detail
-        return RestError(status, error_code, words if says_no_more else f"{words} ({detail})")
+        is_redundant = not detail or words.rstrip(".") in detail
+        return RestError(status, error_code, words if is_redundant else f"{words} ({detail})")
     # A detail is often only the subject of the error, such as a name.
     is_sentence = " " in detail and (error.detail.endswith(".") or ":" in detail)
     if not is_sentence:

@@ -78,7 +78,7 @@ class RestContext:
     client: Client  # lent to this request until the handler has returned
     facts: NodeFacts
     own_client: Callable[[], AbstractAsyncContextManager[Client]]  # for a stream: it outlives `client`
-    records: RecordService  # the slots of live tails
+    records: RecordService  # the slots of pages and live tails
     consumers: Instances  # the consumers of v2 on this node
     sender: Callable[[], AbstractContextManager[RecordSender]]  # lends the producer for the caller's records
     request_max_bytes: int  # of a body, and of a document in a stream
@@ -147,7 +147,7 @@ class Route:
     query: tuple[QueryParameter, ...] = ()
     request_schema: Schema | None = None  # of a JSON body; None: the route takes none
     body_is_required: bool = False
-    judges_body: bool = True  # False: `request_schema` only documents, and the handler validates
+    validates_body: bool = True  # False: `request_schema` only documents, and the handler validates
     request_media_types: tuple[str, ...] = (JSON,)
     streams_body: bool = False  # the handler reads `chunks`, of any length
     responses: Mapping[int, Response]

@@ -39,7 +39,7 @@ class RestPortError(OSError):
         return str(self.strerror)
 
 
-def why_refused(error: OSError) -> str:
+def bind_problem(error: OSError) -> str:
     """Return why an address cannot be bound, and how to fix that."""
     if error.errno == errno.EADDRINUSE:
         return "another process uses that port; choose another port there"
@@ -82,10 +82,10 @@ class RestServer:
         config = self._node.config
         for address in config.ottla_rest_listeners:
             try:
-                self._sockets.append((bound(address), address.is_secure))
+                self._sockets.append((bind_socket(address), address.is_secure))
             except OSError as error:
                 self.close_sockets()
-                place, reason = f"{REST_LISTENERS}={address.url}", why_refused(error)
+                place, reason = f"{REST_LISTENERS}={address.url}", bind_problem(error)
                 if config.rest_listeners_are_named:
                     raise RestPortError(error.errno, f"Cannot listen on {place}: {reason}.") from None
                 log.warning("Cannot listen on %s, so this node runs without a REST API: %s.", place, reason)
@@ -170,7 +170,7 @@ class RestServer:
         await server.run([(one.dup(), is_secure) for one, is_secure in sockets], end)
 
 
-def bound(address: RestAddress) -> socket.socket:
+def bind_socket(address: RestAddress) -> socket.socket:
     """Return a listening socket; an empty host stands for all addresses of the machine."""
     if not address.host and socket.has_dualstack_ipv6():
         return socket.create_server(

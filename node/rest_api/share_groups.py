@@ -1,6 +1,6 @@
 """Share groups in Confluent's REST API: groups, their consumers, and the partitions assigned to each.
 
-A partition may be assigned to several consumers of a share group, and each may read all of it.
+A partition may be assigned to several consumers of a share group, which share its records.
 """
 
 from typing import Final

@@ -15,7 +15,7 @@ CONFLUENT_SERVER: Final = "/kafka"
 
 
 def spellings(routes: Sequence[Route]) -> Iterator[tuple[str, Route]]:
-    """Yield each path to serve with its route; words before parameters: /topics/-/configs is no topic."""
+    """Yield each path to serve with its route; words come before parameters, so that `-` is not a name."""
     ordered = sorted(routes, key=lambda one: [word.startswith("{") for word in one.path.split("/")])
     yield from ((route.path, route) for route in ordered)
     of_the_api = [route for route in ordered if route.path.startswith(API)]

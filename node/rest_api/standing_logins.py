@@ -12,6 +12,7 @@ from typing import Final
 
 from ottla.node.rest_api.authentication import SESSION_CHALLENGE, Identity
 from ottla.node.rest_api.rest_error import AUTHENTICATION_FAILED, RestError
+from ottla.node.work.pause import until_next
 
 LOOK_S: Final = 1.0
 
@@ -40,7 +41,7 @@ class StandingLogins:
     async def run(self) -> None:
         """Check the logins periodically until cancelled."""
         while True:
-            await asyncio.sleep(LOOK_S)
+            await asyncio.sleep(until_next(LOOK_S))
             self.look()
 
     def look(self) -> None:

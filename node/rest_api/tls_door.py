@@ -19,7 +19,7 @@ from typing import Final, cast
 
 from ottla.logstore.words.errors import kept
 from ottla.node.net.connection_info import network_of
-from ottla.node.net.handshake_lane import HandshakeLane
+from ottla.node.net.handshake_executor import HandshakeExecutor
 from ottla.node.net.login import FailureLimits, LoginCounts, NoFailureLimits
 from ottla.node.net.server_tls import ServerTls
 from ottla.node.rest_api.connections import HttpConnection
@@ -37,7 +37,7 @@ _METHODS: Final = (
     b"OPTI",
 )  # no TLS record begins like these
 _SENTENCE: Final = b"This port speaks TLS: the address begins with https://\n"
-SPEAKS_TLS: Final = (
+HTTPS_REQUIRED_RESPONSE: Final = (
     b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\n"
     b"Content-Length: %d\r\nConnection: close\r\n\r\n%s" % (len(_SENTENCE), _SENTENCE)
 )
@@ -60,7 +60,7 @@ class TlsDoor:
         """
         self.limits = NoFailureLimits() if limits is None else limits
         self.counts = LoginCounts() if counts is None else counts
-        self.lane = HandshakeLane(name="rest-handshake")
+        self.executor = HandshakeExecutor(name="rest-handshake")
         self._current = current
         self._connection = connection
         self._handshakes: dict[str, dict[_Handshake, None]] = {}  # by address, oldest first
@@ -70,7 +70,7 @@ class TlsDoor:
         """Return the protocol for a socket that was just accepted."""
         tls, connection = self._current(), self._connection()
         handshake = _Handshake(self, tls, connection)
-        connection.has_tls(tls, lambda: self.leave(handshake))
+        connection.note_tls(tls, lambda: self.leave(handshake))
         return handshake
 
     def enter(self, handshake: "_Handshake") -> None:
@@ -87,7 +87,7 @@ class TlsDoor:
         """End all handshakes, and stop the threads."""
         for one in [each for places in self._handshakes.values() for each in places]:
             one.cut_off()
-        self.lane.close()
+        self.executor.close()
 
     def leave(self, handshake: "_Handshake") -> None:
         """Remove a handshake that is complete or lost its connection; may be called twice."""
@@ -114,7 +114,7 @@ class _Handshake(SSLProtocol):
         self._accepted: asyncio.Transport | None = None
         self._buffer: memoryview | None = None  # of the first bytes, until they have arrived
         self._has_begun = False
-        self._is_noted = False  # True: a failure was counted against the address
+        self._counts_no_failure = False  # a failure was counted already, or the address is rejected anyway
         super().__init__(
             asyncio.get_running_loop(),
             connection,
@@ -126,7 +126,8 @@ class _Handshake(SSLProtocol):
         )
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._accepted = cast(asyncio.Transport, transport)  # uvloop's transport has the methods alone
+        # uvloop's transport has the methods but not the type.
+        self._accepted = cast(asyncio.Transport, transport)
         peer = transport.get_extra_info("peername")
         self.address = network_of(str(peer[0]) if peer else "")
         self._door.enter(self)
@@ -144,11 +145,11 @@ class _Handshake(SSLProtocol):
             assert self._buffer is not None and self._accepted is not None, "they are given first"
             first, self._buffer = bytes(self._buffer[: min(nbytes, 4)]), None
             if first in _METHODS:
-                self._accepted.write(SPEAKS_TLS)
+                self._accepted.write(HTTPS_REQUIRED_RESPONSE)
                 self._accepted.close()
                 return
             if self._door.limits.is_refused(self.address, self._loop.time()):
-                self._is_noted = True
+                self._counts_no_failure = True
                 self._accepted.abort()
                 return
         super().buffer_updated(nbytes)
@@ -158,7 +159,7 @@ class _Handshake(SSLProtocol):
         if not self._has_begun or self._accepted is None:
             return
         self._accepted.pause_reading()
-        self._door.lane.submit(self.address, self._step, self._step_taken, self.cut_off)
+        self._door.executor.submit(self.address, self._step, self._step_taken, self.cut_off)
 
     def _step(self) -> Exception | None:
         """Continue the handshake, in a thread; return the exception that it raised."""
@@ -178,15 +179,15 @@ class _Handshake(SSLProtocol):
             self._accepted.resume_reading()
             self._process_outgoing()
         else:
-            self._is_noted = True
+            self._counts_no_failure = True
             self._door.counts.failed += 1
             self._door.limits.note(self.address, self._loop.time())
             self._process_outgoing()  # sends the client the alert about its failure
             self._accepted.close()
 
     def connection_lost(self, exc: BaseException | None) -> None:
-        is_left = self._has_begun and self._state is SSLProtocolState.DO_HANDSHAKE
-        if is_left and not self._is_noted:
+        is_abandoned = self._has_begun and self._state is SSLProtocolState.DO_HANDSHAKE
+        if is_abandoned and not self._counts_no_failure:
             self._door.limits.note(self.address, self._loop.time())
         self._door.leave(self)
         super().connection_lost(exc)

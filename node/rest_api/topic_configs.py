@@ -65,19 +65,22 @@ _FAILURES: Final[Schema] = {
 }
 
 
-async def _of_topic(context: RestContext, request: RestRequest) -> ConfigResource:
+async def _topic_resource(context: RestContext, request: RestRequest) -> ConfigResource:
     return config_of_topic(request.path["topic_name"])
 
 
 def _data(
-    context: RestContext, request: RestRequest, of: ConfigResource, config: DescribeConfigsResourceResult
+    context: RestContext,
+    request: RestRequest,
+    resource: ConfigResource,
+    config: DescribeConfigsResourceResult,
 ) -> Data:
     cluster_id = context.cluster_id
     return config_data(
         KIND,
-        url(request.base_url, "clusters", cluster_id, "topics", of.name, "configs", config.name),
-        resource_name(kafka=cluster_id, topic=of.name, config=config.name),
-        {"cluster_id": cluster_id, "topic_name": of.name},
+        url(request.base_url, "clusters", cluster_id, "topics", resource.name, "configs", config.name),
+        resource_name(kafka=cluster_id, topic=resource.name, config=config.name),
+        {"cluster_id": cluster_id, "topic_name": resource.name},
         config,
         request,
     )
@@ -94,7 +97,7 @@ TOPIC: Final = Owner(
     noun="a topic",
     schema=config_schema("TopicConfigData", KIND, {"topic_name": STRING}),
     alter_id="updateKafkaTopicConfigBatch",
-    of=_of_topic,
+    resource_of=_topic_resource,
     data=_data,
     list_link=_list_link,
 )
@@ -116,8 +119,8 @@ async def list_default_configs(context: RestContext, request: RestRequest) -> An
         for one in checked.configs or ()
     ]
     # Links lead to the topic's settings: in Confluent's document too, defaults have no resource.
-    of = await _of_topic(context, request)
-    data = [_data(context, request, of, one) for one in sorted(settings, key=lambda one: one.name)]
+    resource = await _topic_resource(context, request)
+    data = [_data(context, request, resource, one) for one in sorted(settings, key=lambda one: one.name)]
     link = _list_link(context, request, "default-configs")
     return Answer(body=collection("KafkaTopicConfigList", link, data))
 
@@ -134,21 +137,25 @@ async def list_all_topic_configs(context: RestContext, request: RestRequest) -> 
             with_documentation=wants_documentation(request),
             may_be_gone=True,
         )
-        for of, settings in sorted(found.items()):
-            pieces.add([_data(context, request, of, one) for one in settings])
+        for resource, settings in sorted(found.items()):
+            pieces.add([_data(context, request, resource, one) for one in settings])
     return Answer(body=collection("KafkaTopicConfigList", _list_link(context, request), pieces.whole()))
 
 
 async def alter_configs_of_topics(context: RestContext, request: RestRequest) -> Answer:
-    """Apply the changes of each topic as a whole or not at all; a 207 answer lists the topics that failed."""
+    """Apply the changes of each topic together or not at all.
+
+    A 207 answer lists the topics whose changes were rejected. A missing topic or setting fails the whole
+    request.
+    """
     changes: dict[ConfigResource, list[ConfigChange]] = {}
     for entry in request.body["data"]:
         changes.setdefault(config_of_topic(entry["topic_name"]), []).extend(changes_of(entry["configs"]))
     if not changes:
         return Answer(status=204)
     known = await describe_resources(context.client, list(changes))
-    for of, mine in changes.items():
-        check_known(known[of], of, mine, context.cluster_id)
+    for resource, mine in changes.items():
+        check_known(known[resource], resource, mine, context.cluster_id)
     only_check = bool(request.body.get("validate_only"))
     refused = await change_configs(context.client, changes, only_check=only_check)
     if not refused:
@@ -157,7 +164,7 @@ async def alter_configs_of_topics(context: RestContext, request: RestRequest) ->
 
 
 def _failures(refused: Mapping[ConfigResource, KafkaError]) -> list[dict[str, Any]]:
-    errors = {of.name: rest_error_of(error) for of, error in refused.items()}
+    errors = {resource.name: rest_error_of(error) for resource, error in refused.items()}
     return [
         {"topic_name": name, "error_code": error.error_code, "message": error.message}
         for name, error in sorted(errors.items())
@@ -183,17 +190,25 @@ ROUTES: Final = (
         summary="List the settings of all topics except internal ones.",
         tag=TAG,
         query=(WITH_DOCUMENTATION,),
-        responses={200: Response(description="All settings of all topics.", schema=TOPIC.list_schema)},
+        responses={
+            200: Response(
+                description="The settings of all topics except internal ones.", schema=TOPIC.list_schema
+            )
+        },
     ),
     Route(
         method="POST",
         path=ALL_PATH + ":alter",
         handler=alter_configs_of_topics,
         operation_id="updateKafkaConfigsOfTopics",
-        summary="Change settings of several topics; the changes of each topic are made all or not at all.",
+        summary="Change settings of several topics; the changes of each topic are applied together or not "
+        "at all.",
         tag=TAG,
         request_schema=_ALTER_MANY,
         body_is_required=True,
-        responses={**CHANGED, 207: Response(description="The changes that were rejected.", schema=_FAILURES)},
+        responses={
+            **CHANGED,
+            207: Response(description="The topics whose changes were rejected.", schema=_FAILURES),
+        },
     ),
 )

@@ -1,6 +1,6 @@
 """The partitions of a topic in one answer: leaders, replicas, offsets and sizes.
 
-In Confluent's API it is three requests for each partition, and there are no offsets and sizes.
+In Confluent's API it takes several requests for each partition, and there are no sizes.
 """
 
 from typing import Any, Final

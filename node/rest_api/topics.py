@@ -280,7 +280,7 @@ async def delete_topic(context: RestContext, request: RestRequest) -> Answer:
     return Answer(status=204)
 
 
-_OPERATIONS_ASKED: Final = "Include the operations that the client is authorized to do."
+_INCLUDE_OPERATIONS: Final = "Include the operations that the client is authorized to do."
 
 ROUTES: Final = (
     Route(
@@ -291,7 +291,9 @@ ROUTES: Final = (
         summary="List topics by name, without internal ones.",
         tag=TAG,
         query=(
-            QueryParameter(name="includeAuthorizedOperations", schema=BOOLEAN, description=_OPERATIONS_ASKED),
+            QueryParameter(
+                name="includeAuthorizedOperations", schema=BOOLEAN, description=_INCLUDE_OPERATIONS
+            ),
             QueryParameter(
                 name="include_internal",
                 schema=BOOLEAN,
@@ -324,7 +326,7 @@ ROUTES: Final = (
         tag=TAG,
         query=(
             QueryParameter(
-                name="include_authorized_operations", schema=BOOLEAN, description=_OPERATIONS_ASKED
+                name="include_authorized_operations", schema=BOOLEAN, description=_INCLUDE_OPERATIONS
             ),
         ),
         responses={200: Response(description="The topic.", schema=_TOPIC)},

@@ -20,7 +20,7 @@ from ottla.node.client.txn_as_json import producers_as_json
 from ottla.node.rest_api.operation_words import (
     MAX_LISTED,
     MISSING,
-    MISSING_TOLD,
+    MISSING_DESCRIPTION,
     NULL_INT64,
     NULL_STRING,
     PARTITION,
@@ -105,7 +105,7 @@ _PRODUCERS: Final = record(
 
 async def list_topics(context: RestContext, request: RestRequest) -> Answer:
     topics = await topic_admin.describe_topics(context.client, None, with_operations=True)
-    topics.sort(key=lambda one: as_counted(one.name or ""))
+    topics.sort(key=lambda one: natural_sort_key(one.name or ""))
     wanted = request.query.get("search", "").lower()
     found = (one for one in topics if wanted in (one.name or "").lower())
     chosen = within_partitions(islice(found, request.query.get("detailed", DEFAULT_DETAILED)))
@@ -156,7 +156,7 @@ def within_partitions(
     return chosen
 
 
-def as_counted(name: str) -> list[str | int]:
+def natural_sort_key(name: str) -> list[str | int]:
     """Return a sort key that puts topic-2 before topic-10."""
     return [int(part) if i % 2 else part for i, part in enumerate(_DIGITS.split(name))]
 
@@ -184,12 +184,12 @@ async def _configs(
     context: RestContext, topics: Sequence[MetadataResponseTopic]
 ) -> dict[str, dict[str, str | None]]:
     """Return the settings of the topics that the caller may see; refusals would fill the audit log."""
-    asked = [
+    resources = [
         topic_admin.config_of_topic(one.name)
         for one in topics
         if one.name is not None and topic_admin.shows_configs(one)
     ]
-    found = await describe_resources(context.client, asked, may_be_gone=True)
+    found = await describe_resources(context.client, resources, may_be_gone=True)
     return {
         resource.name: {one.name: one.value for one in settings if one.name in SHOWN_CONFIGS}
         for resource, settings in found.items()
@@ -199,17 +199,19 @@ async def _configs(
 async def list_topic_groups(context: RestContext, request: RestRequest) -> Answer:
     answers = await list_groups(context.client, states=[], types=[])
     most = request.query.get("detailed", DEFAULT_GROUPS)
-    asked = answers.groups[:most]
-    lags = await group_lag.by_topic(context.client, asked)
+    groups = answers.groups[:most]
+    lags = await group_lag.by_topic(context.client, groups)
     topics: dict[str, list[object]] = {}
-    for one in asked:
+    for one in groups:
         for topic, lag in lags.get(one.group_id, {}).items():
             if request.query.get("topic", topic) == topic:
                 topics.setdefault(topic, []).append(_group_as_json(one, lag))
     return Answer(
         body={
-            "topics": [{"topic": topic, "groups": topics[topic]} for topic in sorted(topics, key=as_counted)],
-            "groups_left_out": len(answers.groups) - len(asked),
+            "topics": [
+                {"topic": topic, "groups": topics[topic]} for topic in sorted(topics, key=natural_sort_key)
+            ],
+            "groups_left_out": len(answers.groups) - len(groups),
             "missing": missing_brokers(answers.problems),
         }
     )
@@ -271,7 +273,7 @@ ROUTES: Final = (
         operation_id="listTopicGroups",
         summary="The groups that read each topic, by their committed offsets, with their lag in it.",
         description="The lag in records is the sum over the topic's partitions; the lag in time is the "
-        "largest of them." + MISSING_TOLD,
+        "largest of them." + MISSING_DESCRIPTION,
         tag=TAG,
         query=(
             QueryParameter(name="topic", schema=TOPIC, description="Return groups of this topic only."),

@@ -7,7 +7,7 @@ from ottla.node.client import txn_admin, txn_as_json, txn_control
 from ottla.node.rest_api.json_schema import Schema
 from ottla.node.rest_api.operation_words import (
     MISSING,
-    MISSING_TOLD,
+    MISSING_DESCRIPTION,
     NULL_INT64,
     TOPIC,
     listed,
@@ -29,9 +29,9 @@ from ottla.node.rest_api.route import (
 )
 
 TAG: Final = "Operations: transactions"
-# Kafka's transaction.max.timeout.ms plus five minutes, as in its own tool: a coordinator has timed out by
-# then.
-DEFAULT_HANGING_MS: Final = 20 * 60_000
+# As of `ottla txn find-hanging` and of Kafka's tool: the default of transaction.max.timeout.ms, after which a
+# coordinator has ended its own transactions.
+DEFAULT_HANGING_MS: Final = 15 * 60_000
 MAX_LENGTH: Final = 32_767  # of a string in the protocol
 _ANY_INT64: Final[Schema] = {"type": "integer", "format": "int64"}
 _ANY_INT32: Final[Schema] = {"type": "integer", "format": "int32"}
@@ -192,7 +192,7 @@ ROUTES: Final = (
         operation_id="listTransactions",
         summary="The transactional ids of the cluster.",
         description="For open transactions, also their age and their timeout, which is null "
-        "where two_phase says that only the producer ends the transaction." + MISSING_TOLD,
+        "where two_phase says that only the producer ends the transaction." + MISSING_DESCRIPTION,
         tag=TAG,
         query=(
             QueryParameter(

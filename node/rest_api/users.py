@@ -68,10 +68,10 @@ async def set_password(context: RestContext, request: RestRequest) -> Answer:
 
 async def delete_user(context: RestContext, request: RestRequest) -> Answer:
     user = await _user(context, request.path["user_name"])
-    asked = request.query.get("mechanism")
-    mechanisms = [one for one in user.iterations if asked in (None, words_of(one))]
+    wanted = request.query.get("mechanism")
+    mechanisms = [one for one in user.iterations if wanted in (None, words_of(one))]
     if not mechanisms:
-        raise RestError(404, 404, f"User {user.name} has no password for {asked}.")
+        raise RestError(404, 404, f"User {user.name} has no password for {wanted}.")
     for one in mechanisms:
         deletion = user_admin.deletion(user.name, one)
         for error in (await user_admin.alter_users(context.client, deletions=[deletion])).values():
@@ -134,8 +134,8 @@ ROUTES: Final = (
         handler=delete_user,
         is_for_administrators=True,
         operation_id="deleteUser",
-        summary="Remove the password of a user, who can then no longer log in.",
-        description="ACLs and quotas of the user stay.",
+        summary="Remove the passwords of a user, or the one for a mechanism.",
+        description="Without any, the user can no longer log in with SCRAM. ACLs and quotas stay.",
         tag=TAG,
         path_parameters={"user_name": NAME},
         query=(
@@ -143,6 +143,6 @@ ROUTES: Final = (
                 name="mechanism", schema=_MECHANISM, description="Only for this mechanism; all by default."
             ),
         ),
-        responses={204: Response(description="Taken away.")},
+        responses={204: Response(description="Removed.")},
     ),
 )

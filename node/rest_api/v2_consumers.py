@@ -40,7 +40,7 @@ from ottla.node.rest_api.v2_words import (
     TAG,
     V2,
     format_of,
-    told_record,
+    record_as_json,
 )
 
 REQUEST_TIMEOUT_MS: Final = 1_000  # Confluent's consumer.request.timeout.ms
@@ -132,13 +132,13 @@ def _invalid_config(problem: str, code: int = INVALID_CONSUMER_CONFIG) -> RestEr
 
 
 async def delete(context: RestContext, request: RestRequest) -> Answer:
-    async with _asked(context, request) as one:
+    async with _instance(context, request) as one:
         await context.consumers.delete(one)
     return Answer(status=204)
 
 
-def _asked(context: RestContext, request: RestRequest) -> AbstractAsyncContextManager[Instance]:
-    return context.consumers.asked(
+def _instance(context: RestContext, request: RestRequest) -> AbstractAsyncContextManager[Instance]:
+    return context.consumers.use(
         request.path["group_name"], request.path["instance"], context.caller, context.deadline
     )
 
@@ -150,7 +150,7 @@ async def subscribe(context: RestContext, request: RestRequest) -> Answer:
     topics, pattern = request.body.get("topics"), request.body.get("topic_pattern")
     if (topics is None) == (pattern is None):
         raise bad_request("The body must have either topics or topic_pattern.")
-    async with _asked(context, request) as one:
+    async with _instance(context, request) as one:
         if pattern is None:
             await one.subscribe(sorted(set(topics)))
         else:
@@ -159,24 +159,24 @@ async def subscribe(context: RestContext, request: RestRequest) -> Answer:
 
 
 async def get_subscription(context: RestContext, request: RestRequest) -> Answer:
-    async with _asked(context, request) as one:
+    async with _instance(context, request) as one:
         return Answer(body={"topics": one.topics}, content_type=V2)
 
 
 async def unsubscribe(context: RestContext, request: RestRequest) -> Answer:
-    async with _asked(context, request) as one:
+    async with _instance(context, request) as one:
         await one.unsubscribe()
     return Answer(status=204)
 
 
 async def assign(context: RestContext, request: RestRequest) -> Answer:
-    async with _asked(context, request) as one:
+    async with _instance(context, request) as one:
         await one.assign(_places(request.body["partitions"]))
     return Answer(status=204)
 
 
 async def get_assignments(context: RestContext, request: RestRequest) -> Answer:
-    async with _asked(context, request) as one:
+    async with _instance(context, request) as one:
         rows = [{"topic": place.topic, "partition": place.partition} for place in one.assigned]
     return Answer(body={"partitions": rows}, content_type=V2)
 
@@ -188,25 +188,25 @@ async def seek(context: RestContext, request: RestRequest) -> Answer:
         for given in request.body.get("timestamps") or ()
         for place in _places([given])
     }
-    async with _asked(context, request) as one:
+    async with _instance(context, request) as one:
         one.seek(offsets | await one.offsets_at(times))
     return Answer(status=204)
 
 
 async def seek_to_beginning(context: RestContext, request: RestRequest) -> Answer:
-    async with _asked(context, request) as one:
+    async with _instance(context, request) as one:
         await one.seek_to(_places(request.body["partitions"]), EARLIEST)
     return Answer(status=204)
 
 
 async def seek_to_end(context: RestContext, request: RestRequest) -> Answer:
-    async with _asked(context, request) as one:
+    async with _instance(context, request) as one:
         await one.seek_to(_places(request.body["partitions"]), LATEST)
     return Answer(status=204)
 
 
 async def read_records(context: RestContext, request: RestRequest) -> Answer:
-    async with _asked(context, request) as one:
+    async with _instance(context, request) as one:
         form = _format_for(request, one)
         given_ms = request.query.get("timeout", -1)
         timeout_ms = one.config.request_timeout_ms if given_ms < 0 else min(given_ms, MAX_TIMEOUT_MS)
@@ -214,17 +214,17 @@ async def read_records(context: RestContext, request: RestRequest) -> Answer:
         max_bytes = MAX_BYTES if given <= 0 else min(given, MAX_BYTES)
         request.answer_part.hold(max_bytes)
 
-        def tell(place: TopicPartition, found: Record) -> Data:
-            return told_record(place.topic, place.partition, found, form)
+        def as_json(place: TopicPartition, found: Record) -> Data:
+            return record_as_json(place.topic, place.partition, found, form)
 
-        records = await one.read(context.deadline.within(timeout_ms / 1000), max_bytes, tell)
+        records = await one.read(context.deadline.within(timeout_ms / 1000), max_bytes, as_json)
     return Answer(body=records, content_type=MEDIA_TYPES[form])
 
 
 def _format_for(request: RestRequest, one: Instance) -> str:
     """Return the requested format; RestError 406 if it is not that of the consumer."""
-    asked = {form for kind in request.headers.get("Accept", "").split(",") if (form := format_of(kind))}
-    if asked and one.config.form not in asked:
+    formats = {form for kind in request.headers.get("Accept", "").split(",") if (form := format_of(kind))}
+    if formats and one.config.form not in formats:
         raise RestError(
             406,
             FORMAT_MISMATCH,
@@ -238,7 +238,7 @@ def _format_for(request: RestRequest, one: Instance) -> str:
 
 
 async def commit(context: RestContext, request: RestRequest) -> Answer:
-    async with _asked(context, request) as one:
+    async with _instance(context, request) as one:
         if request.body is None:
             await one.commit()
         else:
@@ -253,7 +253,7 @@ async def commit(context: RestContext, request: RestRequest) -> Answer:
 
 
 async def get_committed(context: RestContext, request: RestRequest) -> Answer:
-    async with _asked(context, request) as one:
+    async with _instance(context, request) as one:
         found = await one.member.committed(_places(request.body["partitions"]))
     rows = [
         {
@@ -296,16 +296,16 @@ def _route(
     )
 
 
-def _taking(route: Route, schema: Schema, *, is_required: bool = True) -> Route:
+def _with_body(route: Route, schema: Schema, *, is_required: bool = True) -> Route:
     return replace(route, request_schema=schema, body_is_required=is_required)
 
 
-def _told(schema: Schema, description: str) -> Mapping[int, Response]:
+def _ok(schema: Schema, description: str) -> Mapping[int, Response]:
     return {200: Response(description=description, schema=schema, media_type=V2)}
 
 
 ROUTES: Final = (
-    _taking(
+    _with_body(
         replace(
             _route(
                 "POST",
@@ -313,7 +313,7 @@ ROUTES: Final = (
                 create,
                 "createConsumerV2",
                 "Create a consumer in a group, on this node.",
-                _told(_CREATED, "Its name, and its URL."),
+                _ok(_CREATED, "Its name, and its URL."),
             ),
             description="It ends when it is deleted, or after ottla.rest.consumers.timeout.ms without a "
             "request. Requests must go to this node, and come from the caller that created it.",
@@ -322,7 +322,7 @@ ROUTES: Final = (
         is_required=False,
     ),
     _route("DELETE", _INSTANCE, delete, "deleteConsumerV2", "End a consumer: it leaves its group.", _DONE),
-    _taking(
+    _with_body(
         _route(
             "POST",
             f"{_INSTANCE}/subscription",
@@ -339,10 +339,10 @@ ROUTES: Final = (
         get_subscription,
         "getSubscriptionV2",
         "The topics to which a consumer is subscribed.",
-        _told(_TOPICS, "Empty if partitions were assigned by hand."),
+        _ok(_TOPICS, "Empty if partitions were assigned by hand."),
     ),
     _route("DELETE", f"{_INSTANCE}/subscription", unsubscribe, "unsubscribeV2", "End a subscription.", _DONE),
-    _taking(
+    _with_body(
         _route("POST", f"{_INSTANCE}/assignments", assign, "assignV2", "Assign partitions by hand.", _DONE),
         PLACES,
     ),
@@ -352,13 +352,13 @@ ROUTES: Final = (
         get_assignments,
         "getAssignmentsV2",
         "The partitions that a consumer reads.",
-        _told(PLACES, "Empty until the group has assigned some."),
+        _ok(PLACES, "Empty until the group has assigned some."),
     ),
-    _taking(
+    _with_body(
         _route("POST", f"{_INSTANCE}/positions", seek, "seekV2", "Continue from offsets or times.", _DONE),
         POSITIONS,
     ),
-    _taking(
+    _with_body(
         _route(
             "POST",
             f"{_INSTANCE}/positions/beginning",
@@ -369,7 +369,7 @@ ROUTES: Final = (
         ),
         PLACES,
     ),
-    _taking(
+    _with_body(
         _route(
             "POST",
             f"{_INSTANCE}/positions/end",
@@ -412,26 +412,26 @@ ROUTES: Final = (
             ),
         ),
     ),
-    _taking(
+    _with_body(
         _route(
             "POST",
             f"{_INSTANCE}/offsets",
             commit,
             "commitOffsetsV2",
             "Commit the offsets of processed records; without a body, of all that were returned.",
-            _told(OFFSETS, "Committed."),
+            _ok(OFFSETS, "Committed."),
         ),
         {"anyOf": [OFFSETS, {"type": "null"}]},
         is_required=False,
     ),
-    _taking(
+    _with_body(
         _route(
             "GET",
             f"{_INSTANCE}/offsets",
             get_committed,
             "getCommittedV2",
             "The committed offsets of the partitions in the body.",
-            _told(OFFSETS, "Only partitions with a committed offset."),
+            _ok(OFFSETS, "Only partitions with a committed offset."),
         ),
         PLACES,
     ),

@@ -3,7 +3,7 @@
 An instance belongs to the caller that created it, and stays on the node that created it: `base_uri` leads
 there. It serves one request at a time. Between requests a task keeps its membership, and ends the instance
 after `ottla.rest.consumers.timeout.ms` without a request. The number of instances is limited, for each
-address and in all, and the memory of each by its fetch rounds.
+user or address and in all, and the memory of each by its fetch rounds.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ LEAVE_S: Final = 1.0  # for an instance that ends with the node
 LOOK_S: Final = 30.0  # the interval between searches for topics that match a pattern; each lists all topics
 RESETS: Final[Mapping[str, int]] = {"earliest": EARLIEST, "latest": LATEST}
 T = TypeVar("T")
-Place = tuple[str, str]  # the group and the name
+InstanceKey = tuple[str, str]  # the group and the name
 
 log = logging.getLogger(__name__)
 
@@ -193,9 +193,9 @@ class Instance:
     # ---- records -------------------------------------------------------------------------------------------
 
     async def read(
-        self, deadline: Deadline, max_bytes: int, tell: Callable[[TopicPartition, Record], T]
+        self, deadline: Deadline, max_bytes: int, as_json: Callable[[TopicPartition, Record], T]
     ) -> list[T]:
-        """Return `tell` of the next records, up to `max_bytes` of them but at least one.
+        """Return `as_json` of the next records, up to `max_bytes` of them but at least one.
 
         The list is empty if none came in time. After an error or a cancellation the next read returns them
         again, since the client has not received them.
@@ -208,7 +208,7 @@ class Instance:
         before = dict(self.consumer.positions)
         try:
             found = await self._read(deadline, max_bytes)
-            rows = [tell(partition, one) for partition, one in found]
+            rows = [as_json(partition, one) for partition, one in found]
         except BaseException:
             self.consumer.positions = before
             raise
@@ -300,10 +300,10 @@ class Instances:
         self.slots = slots
         self._timeout_s = timeout_s
         self._tasks = asyncio.TaskGroup()
-        self._by_place: dict[Place, Instance] = {}
+        self._by_key: dict[InstanceKey, Instance] = {}
 
     def __len__(self) -> int:
-        return len(self._by_place)
+        return len(self._by_key)
 
     async def run(self) -> None:
         """Run the tasks that keep memberships, until cancelled."""
@@ -312,7 +312,7 @@ class Instances:
 
     def create(self, group: str, name: str, caller: Caller, share: str, config: InstanceConfig) -> None:
         """Create a consumer; RestError 409 if the name is taken, 429 if there are too many."""
-        if (group, name) in self._by_place:
+        if (group, name) in self._by_key:
             raise RestError(
                 409, ALREADY_EXISTS, "Consumer with specified consumer ID already exists in the group."
             )
@@ -329,7 +329,7 @@ class Instances:
             Consumer(client, read_committed=False, limits=SHORT_ROUNDS),
             used_s=time.monotonic(),
         )
-        self._by_place[group, name] = instance
+        self._by_key[group, name] = instance
         self._tasks.create_task(self._keep(instance, slot))
 
     async def _keep(self, instance: Instance, slot: ExitStack) -> None:
@@ -349,8 +349,8 @@ class Instances:
                         log.exception("A consumer of the REST API failed, and is ended")
                         return
             finally:
-                if self._by_place.get((instance.group, instance.name)) is instance:
-                    del self._by_place[instance.group, instance.name]
+                if self._by_key.get((instance.group, instance.name)) is instance:
+                    del self._by_key[instance.group, instance.name]
                 async with instance.lock:
                     await self._end(instance)
 
@@ -360,14 +360,12 @@ class Instances:
                 await instance.end()
 
     @asynccontextmanager
-    async def asked(
-        self, group: str, name: str, caller: Caller, deadline: Deadline
-    ) -> AsyncIterator[Instance]:
+    async def use(self, group: str, name: str, caller: Caller, deadline: Deadline) -> AsyncIterator[Instance]:
         """Lend a consumer to one request of its caller.
 
         RestError 404 if the caller has none with that name, 409 if another request holds it for too long.
         """
-        instance = self._by_place.get((group, name))
+        instance = self._by_key.get((group, name))
         if instance is None or instance.caller.principal != caller.principal:
             raise no_instance()
         instance.used_s = time.monotonic()
@@ -377,7 +375,7 @@ class Instances:
         except TimeoutError:
             raise illegal_state("another request to this consumer is in progress") from None
         try:
-            if self._by_place.get((group, name)) is not instance:
+            if self._by_key.get((group, name)) is not instance:
                 raise no_instance()
             yield instance
         finally:
@@ -386,6 +384,6 @@ class Instances:
 
     async def delete(self, instance: Instance) -> None:
         """End a consumer that was lent."""
-        del self._by_place[instance.group, instance.name]
+        del self._by_key[instance.group, instance.name]
         instance.ending.set()
         await instance.unsubscribe()

@@ -40,7 +40,7 @@ from ottla.node.rest_api.route import (
 )
 from ottla.node.rest_api.v2_errors import INVALID_PAYLOAD, TOPIC_NOT_FOUND
 from ottla.node.rest_api.v2_words import (
-    ANYTHING,
+    ANY_VALUE,
     MEDIA_TYPES,
     SCHEMA_MEDIA_TYPES,
     TAG,
@@ -85,8 +85,8 @@ _PRODUCE: Final[Schema] = {
                 "title": "V2ProduceRecord",
                 "type": "object",
                 "properties": {
-                    "key": ANYTHING,
-                    "value": ANYTHING,
+                    "key": ANY_VALUE,
+                    "value": ANY_VALUE,
                     "partition": {"type": ["integer", "null"], "minimum": 0, "maximum": 2**31 - 1},
                 },
                 "additionalProperties": False,
@@ -217,7 +217,7 @@ async def produce(context: RestContext, request: RestRequest) -> Answer:
     with context.sender() as sender:
         try:
             info = await sender.topic(request.path["topic_name"], context.deadline)
-            await sender.room(context.deadline)
+            await sender.wait_for_room(context.deadline)
         except KafkaError as error:
             raise _error_of_topic(error) from None
         for one in parsed:
@@ -322,7 +322,7 @@ def _produce(path: str, name: str, summary: str) -> Route:
         path_parameters=_NAMED,
         request_schema=_PRODUCE,
         request_media_types=(*MEDIA_TYPES.values(), *SCHEMA_MEDIA_TYPES.values()),
-        judges_body=False,
+        validates_body=False,
         body_is_required=True,
         query=(TIME_LIMIT,),
         uses_cluster=False,

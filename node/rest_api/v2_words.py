@@ -71,9 +71,9 @@ POSITIONS: Final = record(
     title="V2Positions",
     optional=["offsets", "timestamps"],
 )
-ANYTHING: Final[Schema] = {"description": "base64, or any JSON value"}
+ANY_VALUE: Final[Schema] = {"description": "base64, or any JSON value"}
 CONSUMED: Final = record(
-    {"topic": STRING, "key": ANYTHING, "value": ANYTHING, "partition": INT32, "offset": INT64},
+    {"topic": STRING, "key": ANY_VALUE, "value": ANY_VALUE, "partition": INT32, "offset": INT64},
     title="V2Record",
 )
 
@@ -85,7 +85,7 @@ def format_of(media_type: str) -> str | None:
     return next((name for name, one in known if one == given), None)
 
 
-def told_record(topic: str, partition: int, one: Record, form: str) -> Data:
+def record_as_json(topic: str, partition: int, one: Record, form: str) -> Data:
     """Return a record in the format of v2; RestError 422 if its bytes do not fit."""
     return {
         "topic": topic,

@@ -102,5 +102,5 @@ def _refused(login: SaslLogin, peer: str, error_code: int, message: str | None) 
     except ValueError:
         code = ErrorCode.SASL_AUTHENTICATION_FAILED
     of_user = f" of the user {login.user}" if login.user else ""
-    said = (message or code.name)[:1000].rstrip(".")
-    return KafkaError(code, f"{peer} refused the login{of_user} with {login.mechanism}: {said}")
+    reason = (message or code.name)[:1000].rstrip(".")
+    return KafkaError(code, f"{peer} refused the login{of_user} with {login.mechanism}: {reason}")

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
-from ottla.node.secure_client.security_names import READ, is_of_security, why_refused
+from ottla.node.secure_client.security_names import READ, is_of_security, problem_of_name
 from ottla.node.tls.cipher_suites import allows_tls_1_2, allows_tls_1_3, suites_problem
 from ottla.node.tls.store_settings import (
     PEM,
@@ -139,7 +139,7 @@ def read_client_security(given: Mapping[str, str]) -> tuple[ClientSecurity, tupl
     for name, value in sorted(ours.items()):
         if value.rpartition(".")[2] in _SAME_HERE.get(name, ()):
             continue
-        if (problem := why_refused(name)) is not None:
+        if (problem := problem_of_name(name)) is not None:
             raise ClientSecurityError(name, problem)
     protocol = ours.get("security.protocol", "PLAINTEXT").upper()
     if protocol not in PROTOCOLS:

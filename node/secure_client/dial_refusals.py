@@ -52,17 +52,17 @@ def _reason(error: ssl.SSLError) -> str:
     return _ALERTS.get(reason) or reason.lower().replace("_", " ") or str(error)
 
 
-def _of_certificate(said: str) -> str:
-    lower = said.lower()
+def _of_certificate(reason: str) -> str:
+    lower = reason.lower()
     if "mismatch" in lower:
         return (
-            f"{said[:1].lower()}{said[1:]}; use a host name that the certificate has, and let the cluster "
-            "advertise such names (advertised.listeners)"
+            f"{reason[:1].lower()}{reason[1:]}; use a host name that the certificate has, and let the "
+            "cluster advertise such names (advertised.listeners)"
         )
     if "expired" in lower or "not yet valid" in lower:
-        return f"its {said}; the certificate must be renewed, or the clock of this machine is wrong"
+        return f"its {reason}; the certificate must be renewed, or the clock of this machine is wrong"
     return (
-        f"its certificate is not trusted ({said}); set ssl.truststore.location to a file with the "
+        f"its certificate is not trusted ({reason}); set ssl.truststore.location to a file with the "
         "certificate of its authority"
     )
 
@@ -76,6 +76,6 @@ def without_login(peer: str) -> KafkaError:
     )
 
 
-def is_worth_a_second_try(error: KafkaError) -> bool:
+def may_retry_once(error: KafkaError) -> bool:
     """Return True if an error looks like a missing login, but may come from a node that was stopping."""
     return error.code is ErrorCode.ILLEGAL_SASL_STATE and "at the first request" in error.detail

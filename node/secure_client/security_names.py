@@ -100,7 +100,7 @@ def is_of_security(name: str) -> bool:
     return name.startswith(_BEGINNINGS)
 
 
-def why_refused(name: str) -> str | None:
+def problem_of_name(name: str) -> str | None:
     """Return the reason to reject a setting, as a sentence that continues its name, or None."""
     if name in READ or name in WITHOUT_EFFECT or not is_of_security(name):
         return None

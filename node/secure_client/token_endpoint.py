@@ -51,11 +51,11 @@ def token_for(credentials: ClientCredentials) -> str:
     if found is not None and monotonic_s() < found[1]:
         return found[0]
     began_s = monotonic_s()
-    token, life_s = _token_in(_answer(credentials))
+    token, lifetime_s = _token_in(_answer(credentials))
     with _lock:
         _kept.pop(credentials, None)
-        if life_s > 0:
-            _kept[credentials] = token, began_s + min(life_s * KEPT_FOR, MAX_KEPT_S)
+        if lifetime_s > 0:
+            _kept[credentials] = token, began_s + min(lifetime_s * KEPT_FOR, MAX_KEPT_S)
         while len(_kept) > MAX_KEPT:
             _kept.popitem(last=False)
     return token
@@ -142,10 +142,10 @@ def _object_in(content: bytes) -> dict[str, object]:
 def _refused(host: str, status: int, fields: dict[str, object]) -> KafkaError:
     """Return the error for a failed request; of the response's body it shows only RFC 6749's error code."""
     word = fields.get("error")
-    said = f" ({word[:_MAX_ERROR]})" if isinstance(word, str) and word.isprintable() and word else ""
+    reason = f" ({word[:_MAX_ERROR]})" if isinstance(word, str) and word.isprintable() and word else ""
     is_passing = status >= 500 or status in (408, 429)
     code = ErrorCode.NETWORK_EXCEPTION if is_passing else ErrorCode.SASL_AUTHENTICATION_FAILED
-    return KafkaError(code, f"{host} returned no token: HTTP {status}{said}")
+    return KafkaError(code, f"{host} returned no token: HTTP {status}{reason}")
 
 
 def _token_in(fields: dict[str, object]) -> tuple[str, float]:
@@ -153,7 +153,7 @@ def _token_in(fields: dict[str, object]) -> tuple[str, float]:
     token = next((one for name in _TOKEN_FIELDS if isinstance(one := fields.get(name), str) and one), "")
     if not token or not may_be_token(token):
         raise ClientSecurityError(TOKEN_URL, "names a server whose answer has no token")
-    life_s = fields.get("expires_in")
-    if isinstance(life_s, bool) or not isinstance(life_s, int | float) or not 0 < life_s < 1e9:
+    lifetime_s = fields.get("expires_in")
+    if isinstance(lifetime_s, bool) or not isinstance(lifetime_s, int | float) or not 0 < lifetime_s < 1e9:
         return token, 0.0
-    return token, float(life_s)
+    return token, float(lifetime_s)

@@ -107,8 +107,8 @@ def issue(authority: Authority | None, wanted: Sequence[Wanted]) -> tuple[Author
     except (OSError, subprocess.TimeoutExpired) as error:
         raise _refused(f"the program that makes them failed: {type(error).__name__}.") from None
     if done.returncode:
-        said = done.stderr.decode("utf-8", "replace").strip().rpartition("\n")[2].rstrip(".")
-        raise _refused(f"{said or 'the program that makes them failed'}.")
+        message = done.stderr.decode("utf-8", "replace").strip().rpartition("\n")[2].rstrip(".")
+        raise _refused(f"{message or 'the program that makes them failed'}.")
     answer = json.loads(done.stdout)
     made = answer["authority"]
     return Authority(key=made["key"], certificate=made["certificate"]), list(answer["issued"])

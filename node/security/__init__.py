@@ -5,7 +5,7 @@ access_token        the verified contents of an access token, and the error for 
 jwks                reads the keys of an OAuth provider from its JWKS document
 jwt                 verifies access tokens against these keys and the configured rules
 jwks_schedule       schedules the fetches of these keys
-tried_again         schedules the retries of a file or a setting that was rejected
+retry_schedule      schedules the retries of a file or a setting that was rejected
 trust_file          the authorities that an OAuth provider is trusted by, reloaded with their file
 jwks_fetcher        fetches the keys over https, and keeps the last ones that were valid
 token_verifier      verifies the access tokens of a listener with the keys of its provider

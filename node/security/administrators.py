@@ -18,7 +18,7 @@ from typing import Final
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.metadata_raft.acl import CLUSTER_NAME, AclOperation, ResourceType
 from ottla.metadata_raft.acl_set import NO_AUTHORIZER
-from ottla.node.authorization.access import ANONYMOUS, Access, Tell
+from ottla.node.authorization.access import ANONYMOUS, Access, LogDecision
 from ottla.node.net.act_for import Caller
 from ottla.node.net.connection_info import NO_PEER, ConnectionInfo
 
@@ -43,10 +43,10 @@ class Administrators:
         host_names: Callable[[], Iterable[str]],
         may_be_anywhere: Callable[[], bool],
         access_of: Callable[[str, str], Access] = Access,
-        tell: Tell | None = None,
+        log_decision: LogDecision | None = None,
     ) -> None:
-        """`access_of` returns the rights of a principal from an address; `tell` audits denials."""
-        self._tell = tell
+        """`access_of` returns the rights of a principal from an address; `log_decision` audits denials."""
+        self._log_decision = log_decision
         self._host_names = host_names
         self._access_of = access_of
         self._may_be_anywhere = may_be_anywhere
@@ -102,8 +102,8 @@ class Administrators:
         if not self._includes(client_host, is_local):
             await self._look_up()
         if not self._includes(client_host, is_local):
-            if self._tell is not None:
-                self._tell(
+            if self._log_decision is not None:
+                self._log_decision(
                     ANONYMOUS, client_host, api, operation, ResourceType.CLUSTER, CLUSTER_NAME, NO_AUTHORIZER
                 )
             raise KafkaError(
@@ -123,10 +123,10 @@ class Administrators:
             for name in sorted(set(self._host_names())):
                 try:
                     async with asyncio.timeout(TIMEOUT_SECONDS):
-                        told = await loop.getaddrinfo(name, None, type=socket.SOCK_STREAM)
+                        resolved = await loop.getaddrinfo(name, None, type=socket.SOCK_STREAM)
                 except (OSError, TimeoutError, UnicodeError):
                     continue  # a node that is gone, or a name that only clients can resolve
-                found.update(str(address[0]) for *_, address in told)
+                found.update(str(address[0]) for *_, address in resolved)
             self._addresses = frozenset(found)
             self._look_up_at = loop.time() + LOOK_UP_SECONDS
 

@@ -4,7 +4,7 @@ from collections.abc import Collection
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
-from ottla.metadata_raft.peer_certificate import MAX_NAMES_SAID, is_named, names_of
+from ottla.metadata_raft.peer_certificate import MAX_LISTED_NAMES, is_named, names_of
 from ottla.node.security.server_context import OwnCertificate
 from ottla.node.settings.security_settings import ListenerSecurity
 
@@ -39,9 +39,9 @@ def problem_of(
     hosts = () if security.needs_node_id else node.hosts
     if is_named(certificate.host_names, node.node_id, hosts):
         return None
-    said = ", ".join(sorted(certificate.host_names)[:MAX_NAMES_SAID]) or "no host"
+    shown = ", ".join(sorted(certificate.host_names)[:MAX_LISTED_NAMES]) or "no host"
     wanted = " or ".join(names_of(node.node_id, hosts))
-    return f"{which} was issued for {said}, so other nodes refuse it: it must name {wanted}."
+    return f"{which} was issued for {shown}, so other nodes refuse it: it must name {wanted}."
 
 
 def warning_of(certificate: OwnCertificate, security: ListenerSecurity, now: datetime) -> str | None:
@@ -66,10 +66,10 @@ def names_problem(
     unnamed = [one for one in hosts if not is_named(certificate.host_names, _NO_NODE, [one])]
     if not unnamed:
         return None
-    said = ", ".join(sorted(certificate.host_names)[:MAX_NAMES_SAID]) or "no host"
+    shown = ", ".join(sorted(certificate.host_names)[:MAX_LISTED_NAMES]) or "no host"
     return (
-        f"The certificate of {which} was issued for {said}, so clients that check names reject it: issue one "
-        f"for {' and '.join(unnamed)}, or correct {setting}."
+        f"The certificate of {which} was issued for {shown}, so clients that check names reject it: issue "
+        f"one for {' and '.join(unnamed)}, or correct {setting}."
     )
 
 

@@ -70,7 +70,10 @@ def subject_name(certificate: bytes) -> str:
 
 
 def alternative_names(certificate: bytes) -> frozenset[bytes]:
-    """Return the subject alternative names of a certificate (DER), each as its DER; ValueError as above."""
+    """Return the subject alternative names of a certificate (DER), each as its DER.
+
+    ValueError if the certificate cannot be read.
+    """
     extensions = next((one.content for one in _parts(certificate) if one.tag == _EXTENSIONS), None)
     if extensions is None:
         return frozenset()
@@ -85,9 +88,9 @@ def alternative_names(certificate: bytes) -> frozenset[bytes]:
 def host_names(
     certificate: bytes, *, of_common_name: Callable[[str], str] = lambda name: name
 ) -> frozenset[str]:
-    """Return the host names and addresses in a certificate (DER), CN included; ValueError as above.
+    """Return the host names and addresses in a certificate (DER), CN included.
 
-    `of_common_name` maps a common name to the name of a host or a node.
+    ValueError if it cannot be read. `of_common_name` maps a common name to the name of a host or a node.
     """
     names: set[str] = set()
     for name in alternative_names(certificate):
@@ -105,7 +108,10 @@ def host_names(
 
 
 def validity(certificate: bytes) -> tuple[datetime, datetime]:
-    """Return the first and the last moment at which a certificate (DER) is valid; ValueError as above."""
+    """Return the first and the last moment at which a certificate (DER) is valid.
+
+    ValueError if it cannot be read.
+    """
     parts = _parts(certificate)
     position = 4 if parts and parts[0].tag == _VERSION else 3
     if len(parts) <= position or parts[position].tag != _SEQUENCE:
@@ -115,7 +121,11 @@ def validity(certificate: bytes) -> tuple[datetime, datetime]:
 
 
 def weakness(certificate: bytes) -> str:
-    """Return the weakness of a certificate (DER), in words, or "" for none known; ValueError as above."""
+    """Return the weakness of a certificate (DER), in words, or "" for none known.
+
+    Weak are signatures with MD5 or SHA-1, RSA keys below `MIN_RSA_BITS`, and small curves. ValueError if the
+    certificate cannot be read.
+    """
     whole = list(_elements(_only(memoryview(certificate), _SEQUENCE)))
     if len(whole) < 2 or whole[1].tag != _SEQUENCE:
         raise ValueError("the certificate is damaged")

@@ -70,7 +70,7 @@ class KeySet(NamedTuple):
     left_out: int = 0
 
     def find(self, kid: str | None, algorithm: str) -> VerificationKey | None:
-        """Return the key for a token, preferably one that has this id, or None."""
+        """Return a key that fits a token, preferably one that has an id, or None."""
         fitting = [key for key in self.keys if key.fits(kid, algorithm)]
         return min(fitting, key=lambda key: key.kid is None, default=None)
 

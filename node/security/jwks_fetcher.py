@@ -44,23 +44,23 @@ class JwksFetcher:
         self._url = url
         self._schedule = JwksSchedule(pauses)
         self._trust = trust
-        self._is_asked = asyncio.Event()
+        self._wake = asyncio.Event()
         self._began_s = monotonic_s()
 
     def ask_for(self, kid: str) -> None:
         """Fetch the keys soon, since a token names an unknown one. Call it on the loop only."""
         if self._schedule.ask(kid, self._now_ms()):
-            self._is_asked.set()
+            self._wake.set()
 
     async def run(self) -> None:
         """Fetch the keys at once, then by the schedule."""
         while True:
             await self.fetch()
             while (pause_ms := self._schedule.due_ms - self._now_ms()) > 0:
-                self._is_asked.clear()
+                self._wake.clear()
                 try:
                     async with asyncio.timeout(pause_ms / 1_000):
-                        await self._is_asked.wait()
+                        await self._wake.wait()
                 except TimeoutError:
                     continue
 

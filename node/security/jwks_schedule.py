@@ -3,7 +3,7 @@
 Keys are fetched every `refresh_ms`, after a failure repeatedly with growing pauses, and soon after a token
 names an unknown key, since the provider may have added one. Clients that invent key ids cannot cause a storm
 of fetches: each id counts once a minute, the last `MAX_REMEMBERED` ids are remembered, and fetches that
-tokens cause are at least `ASKED_PAUSE_MS` apart.
+tokens cause are at least `TOKEN_FETCH_PAUSE_MS` apart.
 """
 
 from collections import OrderedDict
@@ -15,7 +15,7 @@ from ottla.node.settings.oauthbearer_settings import JwksPauses
 UNKNOWN_KID_PAUSE_MS: Final = 60_000
 MAX_REMEMBERED: Final = 16
 # Between fetches that tokens cause: a new key is fetched this soon, however many unknown ids clients send.
-ASKED_PAUSE_MS: Final = 10_000
+TOKEN_FETCH_PAUSE_MS: Final = 10_000
 
 
 class JwksSchedule:
@@ -25,8 +25,9 @@ class JwksSchedule:
         self.due_ms = 0
         self._pauses = pauses
         self._failures = 0
-        self._fetched_ms = -ASKED_PAUSE_MS
-        self._asked: OrderedDict[str, int] = OrderedDict()  # key id -> the time until which it is ignored
+        self._fetched_ms = -TOKEN_FETCH_PAUSE_MS
+        # key id -> the time (ms) until which it is ignored
+        self._ignored_until: OrderedDict[str, int] = OrderedDict()
 
     def fetched(self, now_ms: int) -> None:
         """Schedule the next fetch after a successful one."""
@@ -42,13 +43,13 @@ class JwksSchedule:
 
     def ask(self, kid: str, now_ms: int) -> bool:
         """Schedule a fetch for a token's unknown key id; return True if the next fetch is earlier now."""
-        if self._asked.get(kid, 0) > now_ms:
+        if self._ignored_until.get(kid, 0) > now_ms:
             return False
-        self._asked[kid] = now_ms + UNKNOWN_KID_PAUSE_MS
-        self._asked.move_to_end(kid)
-        if len(self._asked) > MAX_REMEMBERED:
-            self._asked.popitem(last=False)
-        soon_ms = max(now_ms, self._fetched_ms + ASKED_PAUSE_MS)
+        self._ignored_until[kid] = now_ms + UNKNOWN_KID_PAUSE_MS
+        self._ignored_until.move_to_end(kid)
+        if len(self._ignored_until) > MAX_REMEMBERED:
+            self._ignored_until.popitem(last=False)
+        soon_ms = max(now_ms, self._fetched_ms + TOKEN_FETCH_PAUSE_MS)
         if soon_ms >= self.due_ms:
             return False
         self.due_ms = soon_ms

@@ -3,7 +3,7 @@
 Certificates are valid for weeks and nodes run for years. When the file of a store changes, or one of its
 settings (AlterConfigs of `listener.name.NAME.ssl.*`), the store is read again, and new connections use it;
 open connections keep the old one. The promise: an unusable certificate, or one with other names, is logged
-and otherwise ignored. It is retried with growing pauses even if nothing changes (`tried_again`). As in Apache
+and otherwise ignored. It is retried with growing pauses even if nothing changes (`retry_schedule`). As in
 Kafka, a new certificate must have the distinguished name and all subject alternative names of the old one,
 unless `ssl.allow.dn.changes` and `ssl.allow.san.changes` allow other names.
 """
@@ -19,8 +19,8 @@ from datetime import UTC, datetime
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.node.net.server_tls import DialTls, ListenerTls, ServerTls
 from ottla.node.security.certificate_problems import OwnNode, problem_of, warning_of
+from ottla.node.security.retry_schedule import LOOK_SECONDS, MAX_MINUTES_BETWEEN, RetrySchedule
 from ottla.node.security.server_context import BuiltTls, OwnCertificate, build_tls
-from ottla.node.security.tried_again import LOOK_SECONDS, MAX_MINUTES_BETWEEN, TriedAgain
 from ottla.node.settings.security_settings import ListenerSecurity
 from ottla.node.tls.key_store import Stamp, stamps_of
 
@@ -35,7 +35,7 @@ class _Listener:
     certificate: OwnCertificate
     security: ListenerSecurity
     stamps: tuple[Stamp | None, ...]
-    attempts: TriedAgain = field(default_factory=TriedAgain)
+    attempts: RetrySchedule = field(default_factory=RetrySchedule)
 
 
 class SecurityReload:
@@ -52,7 +52,7 @@ class SecurityReload:
         self._wanted = wanted
         self._node = node
         self._now = now
-        self._said: dict[str, str] = {}  # listener -> the last logged problem of its certificate
+        self._logged: dict[str, str] = {}  # listener -> the last logged problem of its certificate
         self._listeners: dict[str, _Listener] = {}
         self._changed = asyncio.Event()
 
@@ -65,7 +65,7 @@ class SecurityReload:
         self._listeners[security.listener] = _Listener(
             tls=tls, certificate=built.certificate, security=security, stamps=stamps
         )
-        self._say_problems()
+        self._log_problems()
         return tls
 
     def problems(self) -> list[str]:
@@ -85,17 +85,17 @@ class SecurityReload:
         """Return the listeners that have keys and certificates."""
         return list(self._listeners)
 
-    def _say_problems(self) -> None:
+    def _log_problems(self) -> None:
         """Log present and imminent problems of certificates, each when it begins and once a day."""
         now = self._now()
         for name, listener in self._listeners.items():
             problem = problem_of(listener.certificate, listener.security, self._node, now)
-            said = problem or warning_of(listener.certificate, listener.security, now)
-            if said is None:
-                self._said.pop(name, None)
-            elif self._said.get(name) != (dated := f"{now:%Y-%m-%d} {said}"):
-                self._said[name] = dated
-                log.log(logging.WARNING if problem is None else logging.ERROR, "%s", said)
+            warning = problem or warning_of(listener.certificate, listener.security, now)
+            if warning is None:
+                self._logged.pop(name, None)
+            elif self._logged.get(name) != (dated := f"{now:%Y-%m-%d} {warning}"):
+                self._logged[name] = dated
+                log.log(logging.WARNING if problem is None else logging.ERROR, "%s", warning)
 
     def dialling(self, listener: str) -> DialTls:
         """Return the current TLS for dialling this listener on other nodes."""
@@ -123,7 +123,7 @@ class SecurityReload:
         self._changed.set()
 
     async def run(self) -> None:
-        """Look for changes until cancelled."""
+        """Look for changes until cancelled; return at once if no listener has TLS."""
         while self._listeners:
             with suppress(TimeoutError):
                 async with asyncio.timeout(LOOK_SECONDS):
@@ -149,7 +149,7 @@ class SecurityReload:
             listener.attempts.succeeded()
             listener.tls.current, listener.certificate = built.server, built.certificate
             log.info("The listener %s has reloaded its keys and certificates.", name)
-        self._say_problems()
+        self._log_problems()
 
     async def check(self, wanted: Mapping[str, ListenerSecurity]) -> None:
         """Raise INVALID_CONFIG if a listener could not apply these settings."""
@@ -160,14 +160,16 @@ class SecurityReload:
 
     async def _built(self, listener: _Listener, security: ListenerSecurity) -> BuiltTls:
         built = await asyncio.to_thread(build_tls, security)
-        problem = _problem(listener.certificate, built.certificate, security) or self._worsens(
+        problem = _problem(listener.certificate, built.certificate, security) or self._new_problem(
             listener.certificate, built.certificate, security
         )
         if problem is not None:
             raise KafkaError(ErrorCode.INVALID_CONFIG, problem)
         return built
 
-    def _worsens(self, old: OwnCertificate, new: OwnCertificate, security: ListenerSecurity) -> str | None:
+    def _new_problem(
+        self, old: OwnCertificate, new: OwnCertificate, security: ListenerSecurity
+    ) -> str | None:
         """Return the reason why others would reject the new certificate, or None if it is no worse."""
         now = self._now()
         if problem_of(old, security, self._node, now) is not None:

@@ -1,7 +1,7 @@
 """Builds the TLS contexts of a listener from its settings. It blocks, so the loop calls none of it.
 
-Each context has completed a handshake with a client in memory before it is returned, so a key that does not
-fit the allowed cipher suites or versions is detected when it is loaded, not by the first client.
+Each server context has completed a handshake with a client in memory before it is returned, so a key that
+does not fit the allowed cipher suites or versions is detected when it is loaded, not by the first client.
 """
 
 import ssl
@@ -33,7 +33,10 @@ _HANDSHAKE_ROUNDS: Final = 10  # TLS 1.2 takes 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnCertificate:
-    """The names of a certificate, which must not change while a node runs, and its validity."""
+    """The names of a listener's certificate, its validity, and its weakness.
+
+    Its successor must have these names, unless settings allow others (`security_reload`).
+    """
 
     subject: str
     alternative_names: frozenset[bytes]
@@ -173,7 +176,10 @@ def _check_handshake(context: ssl.SSLContext, pair: KeyPair) -> None:
 
 
 def own_refusal(built: BuiltTls) -> str:
-    """Return the reason why this node would reject its own certificate from another node, or ""."""
+    """Return the reason why this node would reject its own certificate from another node, or "".
+
+    It is "" too if the listener has no truststore.
+    """
     dialling = built.server.dialling
     return "" if dialling is None else _handshake_refusal(dialling, built.server.context)
 
@@ -187,7 +193,7 @@ def _handshake_refusal(client_context: ssl.SSLContext, context: ssl.SSLContext) 
     ]
     try:
         for _ in range(_HANDSHAKE_ROUNDS):
-            waiting = [one for one in waiting if not _shakes_hands(one)]
+            waiting = [one for one in waiting if not _completes_handshake(one)]
             if not waiting:
                 return ""
     except ssl.SSLCertVerificationError as error:
@@ -197,7 +203,7 @@ def _handshake_refusal(client_context: ssl.SSLContext, context: ssl.SSLContext) 
     return "a handshake with it does not complete"
 
 
-def _shakes_hands(end: ssl.SSLObject) -> bool:
+def _completes_handshake(end: ssl.SSLObject) -> bool:
     try:
         end.do_handshake()
     except ssl.SSLWantReadError:

@@ -70,5 +70,5 @@ class TokenVerifier:
             if error.unknown_kid is not None:
                 self._loop.call_soon_threadsafe(self._fetcher.ask_for, error.unknown_kid)
             # The client's address is in the audit log; these lines are limited for all clients together.
-            self._lines.tell(logging.INFO, "", "An access token was rejected: %s", error)
+            self._lines.log(logging.INFO, "", "An access token was rejected: %s", error)
             raise

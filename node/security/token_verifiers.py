@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 from ottla.logstore.words.errors import KafkaError
 from ottla.node.handing_over import StartTask
 from ottla.node.security.access_token import VerifiedToken
-from ottla.node.security.tried_again import LOOK_SECONDS, MAX_LOOKS_BETWEEN
+from ottla.node.security.retry_schedule import LOOK_SECONDS, MAX_LOOKS_BETWEEN
 from ottla.node.security.trust_file import TrustFile
 from ottla.node.settings.oauthbearer_settings import OauthBearer
 from ottla.node.settings.sasl_settings import ListenerSasl
@@ -69,7 +69,10 @@ class TokenVerifiers:
         return {name: reason for name, reason in found.items() if reason}
 
     async def open(self, listener: str, tokens: OauthBearer) -> Verifier:
-        """Make the verifier of a listener, which has no keys before it runs. INVALID_CONFIG as above."""
+        """Make the verifier of a listener, which has no keys before it runs.
+
+        INVALID_CONFIG if the truststore file cannot be used.
+        """
         verifier = self._of[listener] = await make_verifier(tokens, self._now_ms)
         return verifier
 
@@ -102,7 +105,7 @@ class TokenVerifiers:
         ]
 
     async def _begin(self, listener: str, tokens: OauthBearer) -> None:
-        changed, pause_s, said = self._under_way[listener], LOOK_SECONDS, ""
+        changed, pause_s, message = self._under_way[listener], LOOK_SECONDS, ""
         try:
             while True:
                 changed.clear()
@@ -110,12 +113,12 @@ class TokenVerifiers:
                     verifier = await self.open(listener, tokens)
                     break
                 except KafkaError as error:
-                    if error.detail != said:
-                        said = error.detail
+                    if error.detail != message:
+                        message = error.detail
                         log.error(
                             "The listener %s does not offer OAUTHBEARER: %s This is retried.",
                             listener,
-                            said,
+                            message,
                         )
                 with suppress(TimeoutError):
                     async with asyncio.timeout(pause_s):

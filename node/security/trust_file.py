@@ -8,7 +8,7 @@ import logging
 import ssl
 
 from ottla.logstore.words.errors import ErrorCode, KafkaError
-from ottla.node.security.tried_again import LOOK_SECONDS, MAX_MINUTES_BETWEEN, TriedAgain
+from ottla.node.security.retry_schedule import LOOK_SECONDS, MAX_MINUTES_BETWEEN, RetrySchedule
 from ottla.node.settings.oauthbearer_settings import TRUSTSTORE_LOCATION
 from ottla.node.tls.key_store import Stamp, read_authorities, stamps_of
 from ottla.node.tls.pem_store import certificates_in, reason_of
@@ -33,7 +33,7 @@ class TrustFile:
         self.context = context
         self._path = path
         self._stamp = stamp
-        self._attempts = TriedAgain()
+        self._attempts = RetrySchedule()
 
     @property
     def refused(self) -> str:
@@ -41,7 +41,7 @@ class TrustFile:
         return self._attempts.refused
 
     async def follow(self) -> None:
-        """Reload the file when it changes, until cancelled."""
+        """Reload the file when it changes, until cancelled; return at once without a file."""
         while self._path is not None:
             await asyncio.sleep(LOOK_SECONDS)
             await self.look()

@@ -62,7 +62,7 @@ AUTHORIZATION_SETTINGS: Final[tuple[ConfigKey, ...]] = (
 )
 
 
-def unjudged_acls_sentence(count: int) -> str:
+def ignored_acls_sentence(count: int) -> str:
     """Return the warning of a node without an authorizer whose metadata has this number of ACLs."""
     are = "1 ACL, which has" if count == 1 else f"{count} ACLs, which have"
     return (

@@ -1,7 +1,7 @@
 """The settings of subscriptions to client metrics (ConfigResource CLIENT_METRICS, KIP-714).
 
-Names, defaults, limits and errors are Apache Kafka 4.3.1's. The expressions of `match` are Java's in Kafka
-and RE2's here: RE2 takes a bounded time, but has neither look-ahead nor backreferences.
+Names, defaults, errors and the limits of interval.ms are Apache Kafka 4.3.1's. The expressions of `match` are
+Java's in Kafka and RE2's here: RE2 takes a bounded time, but has neither look-ahead nor backreferences.
 """
 
 import re
@@ -17,7 +17,7 @@ ALL_METRICS: Final = "*"
 DEFAULT_INTERVAL_MS: Final = 300_000
 MIN_INTERVAL_MS: Final = 100
 MAX_INTERVAL_MS: Final = 3_600_000
-# The limits of `match`. To compile an expression takes up to a millisecond and 100 KiB.
+# Our limits on `match`: compiling an expression takes up to a millisecond and 100 KiB.
 MAX_MATCH_ENTRIES: Final = 20
 MAX_MATCH_CHARS: Final = 4_096
 
@@ -27,7 +27,7 @@ SOFTWARE_NAME: Final = "client_software_name"
 SOFTWARE_VERSION: Final = "client_software_version"
 SOURCE_ADDRESS: Final = "client_source_address"
 SOURCE_PORT: Final = "client_source_port"
-MATCHED: Final = frozenset(
+MATCH_PARAMETERS: Final = frozenset(
     {CLIENT_INSTANCE_ID, CLIENT_ID, SOFTWARE_NAME, SOFTWARE_VERSION, SOURCE_ADDRESS, SOURCE_PORT}
 )
 
@@ -66,10 +66,10 @@ class ClientMetricsConfig(NamedTuple):
 
     metrics: tuple[str, ...]
     interval_ms: int
-    match: Sequence[tuple[str, str]]  # one of MATCHED, and an expression that matches the whole value
+    match: Sequence[tuple[str, str]]  # one of MATCH_PARAMETERS, and an expression for the whole value
 
 
-def client_metrics_config_of(texts: Mapping[str, str]) -> ClientMetricsConfig:
+def parse_client_metrics_config(texts: Mapping[str, str]) -> ClientMetricsConfig:
     """Return the subscription with these settings; INVALID_CONFIG or INVALID_REQUEST as from Kafka."""
     for name in texts:
         if name not in CLIENT_METRICS_CONFIG_DEF:
@@ -92,16 +92,16 @@ def client_metrics_config_of(texts: Mapping[str, str]) -> ClientMetricsConfig:
             f"Configuration 'match' may have at most {MAX_MATCH_ENTRIES} values and {MAX_MATCH_CHARS} "
             "characters.",
         )
-    return ClientMetricsConfig(metrics, interval_ms, tuple(map(_pair_of, match)))
+    return ClientMetricsConfig(metrics, interval_ms, tuple(map(_parse_match, match)))
 
 
 def check_client_metrics_configs(texts: Mapping[str, str]) -> None:
     """Raise INVALID_CONFIG or INVALID_REQUEST unless a subscription may have these settings."""
-    for _, pattern in client_metrics_config_of(texts).match:
-        compiled(pattern)
+    for _, pattern in parse_client_metrics_config(texts).match:
+        compile_pattern(pattern)
 
 
-def compiled(pattern: str) -> TopicRegex:
+def compile_pattern(pattern: str) -> TopicRegex:
     """Return an expression of `match`, compiled; INVALID_CONFIG if it is not valid or too large."""
     try:
         return TopicRegex.compile(pattern)
@@ -113,13 +113,16 @@ def compiled(pattern: str) -> TopicRegex:
 
 
 def _has_empty_entry(text: str) -> bool:
-    """Return True if a list has an empty entry; duplicates are allowed, the parser keeps one as in Kafka."""
+    """Return True if a list has an empty entry.
+
+    Duplicates are allowed: the parser keeps one of them, as in Kafka.
+    """
     trimmed = text.strip()
     return bool(trimmed) and not all(entry.strip() for entry in trimmed.split(","))
 
 
-def _pair_of(entry: str) -> tuple[str, str]:
+def _parse_match(entry: str) -> tuple[str, str]:
     parts = re.sub("=+$", "", entry).split("=")  # Java's split drops empty parts at the end
-    if len(parts) != 2 or parts[0].strip() not in MATCHED:
+    if len(parts) != 2 or parts[0].strip() not in MATCH_PARAMETERS:
         raise KafkaError(ErrorCode.INVALID_CONFIG, f"Illegal client matching pattern: {entry[:200]}")
     return parts[0].strip(), parts[1].strip()

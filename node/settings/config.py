@@ -18,7 +18,7 @@ from typing import Any, Final, cast
 
 from ottla.logstore.words.config_def import ConfigScope, ConfigValue
 from ottla.logstore.words.errors import ErrorCode, KafkaError
-from ottla.logstore.words.old_names import OLD_BROKER_NAMES, why_old
+from ottla.logstore.words.old_names import OLD_BROKER_NAMES, old_name_hint
 from ottla.logstore.words.topic_partition import uuid_from_text
 from ottla.metadata_raft.acl_set import AuthorizerSettings
 from ottla.node.settings.audit_settings import AuditFileSettings, audit_file_settings
@@ -501,8 +501,8 @@ def _is_kafkas_own(name: str) -> bool:
 
 
 def _refuse_old(name: str) -> None:
-    """Raise INVALID_CONFIG, with the current name, for a setting of Apache Kafka 0.8 or earlier."""
-    if (problem := why_old(name, OLD_BROKER_NAMES)) is not None:
+    """Raise INVALID_CONFIG, with the current name, for a setting of an older Apache Kafka."""
+    if (problem := old_name_hint(name, OLD_BROKER_NAMES)) is not None:
         raise KafkaError(ErrorCode.INVALID_CONFIG, f"The setting {name} {problem}.")
 
 

@@ -38,8 +38,8 @@ def quorum_role(node_id: int, typed: Typed, listeners: Sequence[Listener]) -> Qu
         )
     # Apache Kafka's example of a single node names itself in controller.quorum.bootstrap.servers.
     own_ports = {listener.port for listener in listeners}
-    founds = not voters and roles != {"broker"} and own_ports.issuperset(port for _, port in servers)
-    is_voter = is_named or founds
+    starts_quorum = not voters and roles != {"broker"} and own_ports.issuperset(port for _, port in servers)
+    is_voter = is_named or starts_quorum
     has_peers = len(voters) > 1 or not is_voter or roles == {"controller"}
     _check_peers_prove_themselves(has_peers, typed)
     if len(voters) > 1 and is_voter and not listeners:

@@ -189,11 +189,11 @@ def secured(
     given = parse_protocol_map(texts.get("listener.security.protocol.map", protocols))
     if given.get(inter_broker) == "SSL":  # with SASL_SSL nodes log in, and clients may use it, too
         implied[f"listener.name.{inter_broker.lower()}.ssl.client.auth"] = REQUIRED
-    if not _brings_keys(texts, "ssl.keystore"):
+    if not _has_own_keys(texts, "ssl.keystore"):
         node_id = int(cast(int, values["broker.id"]))
         node_id = int(cast(int, values["node.id"])) if node_id < 0 else node_id
         implied["ssl.keystore.location"] = str(files.node(node_id))
-    if not _brings_keys(texts, "ssl.truststore"):
+    if not _has_own_keys(texts, "ssl.truststore"):
         implied["ssl.truststore.location"] = str(files.authority)
     if "security.inter.broker.protocol" not in texts and not is_only_controller:
         implied["inter.broker.listener.name"] = inter_broker
@@ -268,7 +268,7 @@ def _protocols(names: Sequence[str], inter_broker: str, controllers: Sequence[st
     return ",".join(f"{name}:{protocol}" for name, protocol in protocols.items())
 
 
-def _brings_keys(texts: Mapping[str, str], store: str) -> bool:
+def _has_own_keys(texts: Mapping[str, str], store: str) -> bool:
     """Return True if the settings name a store for all listeners."""
     inline = "certificate.chain" if store == "ssl.keystore" else "certificates"
     return any(f"{store}.{one}" in texts for one in ("location", "key", inline))

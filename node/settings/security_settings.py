@@ -266,7 +266,7 @@ def listener_security(
 
 
 def _keystore_problem(store: StoreSettings) -> tuple[str, str] | None:
-    """Return the wrong setting and the end of a sentence about it, or None."""
+    """Return the wrong or missing setting, and the reason as a predicate of the listener; or None."""
     if not store.is_given:
         return (
             "ssl.keystore.location",

@@ -106,5 +106,5 @@ def restricts(name: str, value: str) -> bool:
         return False
     if name.startswith("sasl."):
         return True
-    harmless = _RESTRICTIONS.get(name)
-    return harmless is not None and "".join(value.split()).lower() not in harmless
+    allowed = _RESTRICTIONS.get(name)
+    return allowed is not None and "".join(value.split()).lower() not in allowed

@@ -171,8 +171,8 @@ def _of_listener(scope: _Scope, value: str, honoured: Honoured) -> str | None:
             f"{OF_LISTENERS}{listener.lower()}.plain.{JAAS_CONFIG}."
         )
     if setting in LISTENER_SETTINGS:
-        heeding = honoured.with_ssl if setting == CLIENT_AUTH else honoured.with_tls
-        if listener in heeding or not restricts(setting, value):
+        supporting = honoured.with_ssl if setting == CLIENT_AUTH else honoured.with_tls
+        if listener in supporting or not restricts(setting, value):
             return None
         return _without("SSL" if listener in honoured.with_tls else "TLS", listener)
     if setting in SASL_LISTENER_SETTINGS:

@@ -2,7 +2,7 @@
 
 record_state         the states of a record in flight, and the table of their moves
 repeated_line        logs an error that may come again and again, once a minute
-share_words          arguments and results of a share-partition
+share_words          the settings of a share-partition, the arguments and results of its operations
 in_flight_records    the states of the records in flight, by ranges of offsets, in arrays
 delayed_index        an index of the records that are not due yet, by offset and by time
 acquisition_locks    finds the next lock or wait of a share-partition that ends
@@ -23,7 +23,7 @@ read_delays          finds the times at which the records of these batches are d
 share_timers         a timer for each share-partition, by two clocks
 dead_letter_topic    finds the topic and partition of dead letters, by the rules of KIP-1191
 letter_batch         makes batches of dead letters from the records in the log
-letter_lanes         the order in which dead letters are sent, by their partition
+letter_order         the order in which dead letters are sent, by their partition
 led_partition        a share-partition with its partition, and the fetches that wait for its records
 share_fetch          a share fetch while it is served: finds, reads and acquires records
 letter_lines         the connections to a leader for dead letters, and the turns on each

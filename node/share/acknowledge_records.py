@@ -39,10 +39,10 @@ class Moves(NamedTuple):
         window, records = self.window, self.window.records
         begin, end = records.cut_out(first, last)
         for index in range(begin, end):
-            target = self._target(state, reason, records.counts[index], window.counted(index))
+            target = self._target(state, reason, records.counts[index], window.offsets_from_start(index))
             records.begin_transition(index, target, self.number)
             if target in TERMINAL:
-                window.delivery_complete_count += window.counted(index)
+                window.delivery_complete_count += window.offsets_from_start(index)
         self._note(first, last)
 
     def begin_each(self, first: int, last: int, types: Sequence[int]) -> None:
@@ -63,12 +63,15 @@ class Moves(NamedTuple):
         self._note(first, last)
 
     def _target(self, state: int, reason: ArchiveReason | None, count: int, records: int) -> int:
-        """Return the state to which these records of one delivery count move, and count undelivered ones."""
+        """Return the state to which these records of one delivery count move.
+
+        Records that get no dead letter although their group wants one are counted.
+        """
         if state == AVAILABLE and count >= self.config.delivery_count_limit:
             reason = ArchiveReason.DELIVERY_LIMIT
         if reason is None:
             return state
-        self.config.count_undelivered(records)
+        self.config.count_without_letters(records)
         return archived_as(reason, self.config)
 
     def _note(self, first: int, last: int) -> None:
@@ -99,7 +102,7 @@ def acknowledge_batch(
         raise KafkaError(ErrorCode.INVALID_REQUEST, "Invalid acknowledge type")
     if last < window.start_offset:
         return  # the records are done with
-    _find(window, first, last)
+    _check_in_flight(window, first, last)
     for kind, begin, end in _same_types(first, last, types):
         begin = max(begin, window.start_offset)
         if begin > end:
@@ -119,7 +122,7 @@ def acknowledge_piece(
     moves: Moves, member: str, piece: AcknowledgementBatch, now_ms: int, max_states: int
 ) -> None:
     """Begin the moves of a piece: together if one range has all its records, else one after the other."""
-    if len(piece.types) > 1 and _is_held_alike(moves, member, piece, max_states):
+    if len(piece.types) > 1 and _can_move_at_once(moves, member, piece, max_states):
         moves.begin_each(*piece)
     else:
         acknowledge_batch(moves, member, piece, now_ms, max_states)
@@ -136,8 +139,8 @@ def pieces_of(batch: AcknowledgementBatch) -> Iterator[AcknowledgementBatch]:
         yield AcknowledgementBatch(first + place, min(first + place + TYPES_PER_STEP - 1, last), some)
 
 
-def _find(window: ShareWindow, first: int, last: int) -> None:
-    """Raise KafkaError if offsets are not in flight."""
+def _check_in_flight(window: ShareWindow, first: int, last: int) -> None:
+    """Raise KafkaError unless batches in flight begin at or before `first` and end at or after `last`."""
     records = window.records
     floor = records.floor_batch(first)
     if floor < 0:
@@ -157,7 +160,7 @@ def _find(window: ShareWindow, first: int, last: int) -> None:
         )
 
 
-def _is_held_alike(moves: Moves, member: str, batch: AcknowledgementBatch, max_states: int) -> bool:
+def _can_move_at_once(moves: Moves, member: str, batch: AcknowledgementBatch, max_states: int) -> bool:
     """Return True if each record has a type, one range has all of them, and no check forbids their moves."""
     window, records = moves.window, moves.window.records
     first, last, types = batch

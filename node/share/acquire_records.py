@@ -20,7 +20,7 @@ _ACQUIRED_ONLY = frozenset({ACQUIRED})
 _AVAILABLE_ONLY = frozenset({AVAILABLE})
 # Ranges that one fetch acquires, some 15 us each; others wait for the next fetch.
 MAX_ACQUIRED_RANGES = 1_024
-# Ranges that are not due yet and that one fetch skips, at about the same time each.
+# Ranges that are not due yet and that one fetch skips, some 15 us each, too.
 MAX_PASSED_RANGES = 512
 
 
@@ -37,35 +37,35 @@ class Acquisition(NamedTuple):
     is_strict: bool
 
 
-def acquire(asked: Acquisition, max_records: int) -> list[AcquiredRecords]:
-    """Acquire records of a fetch in order: at most `max_records`, apart from the rest of a batch."""
-    window, fetched = asked.window, asked.fetched
+def acquire(acquisition: Acquisition, max_records: int) -> list[AcquiredRecords]:
+    """Acquire records of a fetch in order: at most `max_records`, and the rest of a batch if not strict."""
+    window, fetched = acquisition.window, acquisition.fetched
     if max_records <= 0 or not fetched.base_offsets or fetched.last_offsets[-1] < window.start_offset:
         return []
     if window.delayed is not None:
         # First, because records that the log has lost may occupy the ranges that new records need.
         _archive_vanished(window, fetched.fetch_offset, fetched.base_offsets[0])
-        fetched = note_fetched(window, fetched, asked.max_states)
+        fetched = note_fetched(window, fetched, acquisition.max_states)
         if not fetched.base_offsets:
             return []
-        asked = asked._replace(fetched=fetched)
-    limit, last = _limits(asked, max_records)
+        acquisition = acquisition._replace(fetched=fetched)
+    limit, last = _limits(acquisition, max_records)
     if limit <= 0:
         return []
     base = fetched.base_offsets[0]
     _archive_vanished(window, fetched.fetch_offset, base)
-    acquired = _acquire_from(asked, base, last, limit)
+    acquired = _acquire_from(acquisition, base, last, limit)
     if not acquired:
         return []
-    window.was_acquired_before(acquired[-1].last_offset + 1)
-    return _without_undeliverable(asked, acquired)
+    window.note_acquired_before(acquired[-1].last_offset + 1)
+    return _without_undeliverable(acquisition, acquired)
 
 
-def _limits(asked: Acquisition, max_records: int) -> tuple[int, int]:
+def _limits(acquisition: Acquisition, max_records: int) -> tuple[int, int]:
     """Return the number of records that may be acquired, and the last offset."""
-    window, fetched = asked.window, asked.fetched
+    window, fetched = acquisition.window, acquisition.fetched
     last = fetched.last_offsets[-1]
-    room = min(max_records, asked.config.partition_max_record_locks - window.in_flight_count())
+    room = min(max_records, acquisition.config.partition_max_record_locks - window.in_flight_count())
     if room <= 0 and fetched.fetch_offset <= window.end_offset:
         # No more records may be in flight, but those that are may be acquired again.
         return min(max_records, window.end_offset - fetched.fetch_offset + 1), min(last, window.end_offset)
@@ -77,18 +77,18 @@ def _archive_vanished(window: ShareWindow, fetch_offset: int, base_offset: int) 
     if fetch_offset >= base_offset:
         return
     gap = window.next_gap()
-    has_no_gap = gap is not None and fetch_offset <= gap
-    if has_no_gap:
-        window.nothing_before(base_offset)
+    is_gap_empty = gap is not None and fetch_offset <= gap  # the log has no records for it
+    if is_gap_empty:
+        window.note_nothing_before(base_offset)
     is_any_archived = window.archive(fetch_offset, base_offset - 1, _AVAILABLE_ONLY, is_counted=True)
     if is_any_archived:
-        window.records_became_available()
-    if is_any_archived or has_no_gap:
+        window.note_available()
+    if is_any_archived or is_gap_empty:
         window.advance_start()
 
 
-def _acquire_from(asked: Acquisition, base: int, last: int, limit: int) -> list[AcquiredRecords]:
-    window, records = asked.window, asked.window.records
+def _acquire_from(acquisition: Acquisition, base: int, last: int, limit: int) -> list[AcquiredRecords]:
+    window, records = acquisition.window, acquisition.window.records
     floor = records.floor_batch(base)
     if floor >= 0 and records.batch_lasts[floor] >= base:
         first = records.batch_firsts[floor]
@@ -98,7 +98,7 @@ def _acquire_from(asked: Acquisition, base: int, last: int, limit: int) -> list[
     # Copies, since the loop adds batches between these.
     firsts, lasts = records.batch_firsts[begin:end], records.batch_lasts[begin:end]
     if not firsts:
-        return _acquire_new(asked, first, last, limit)
+        return _acquire_new(acquisition, first, last, limit)
     acquired: list[AcquiredRecords] = []
     count = 0
     gap_start = first
@@ -111,7 +111,7 @@ def _acquire_from(asked: Acquisition, base: int, last: int, limit: int) -> list[
             return acquired
         if window.is_gap_active():
             if gap_start < batch_first:
-                new = _acquire_new(asked, gap_start, batch_first - 1, limit - count)
+                new = _acquire_new(acquisition, gap_start, batch_first - 1, limit - count)
                 acquired += new
                 count += _count(new)
                 gap = None if new else window.next_gap()
@@ -128,26 +128,26 @@ def _acquire_from(asked: Acquisition, base: int, last: int, limit: int) -> list[
             if not window.is_gap_active():
                 place = bisect_left(lasts, available, place)
             continue
-        is_throttled = _is_throttled(asked, first, reach)
+        is_throttled = _is_throttled(acquisition, first, reach)
         if is_throttled and count:
             return acquired
         size = batch_last - batch_first + 1
-        again = _acquire_again(asked, first, reach, size, limit - count)
+        again = _acquire_again(acquisition, first, reach, size, limit - count)
         acquired += again
         count += _count(again)
         if is_throttled and again:
             return acquired
     if count < limit and lasts[-1] < last:
-        acquired += _acquire_new(asked, lasts[-1] + 1, last, limit - count)
+        acquired += _acquire_new(acquisition, lasts[-1] + 1, last, limit - count)
     return acquired
 
 
 # ---- records in flight
 
 
-def _is_throttled(asked: Acquisition, first: int, last: int) -> bool:
+def _is_throttled(acquisition: Acquisition, first: int, last: int) -> bool:
     """Return True if an available record among these has failed so often that it is throttled."""
-    records, throttled_from = asked.window.records, asked.config.throttled_from_count
+    records, throttled_from = acquisition.window.records, acquisition.config.throttled_from_count
     begin, end = records.span(first, last)
     index = records.next_available(begin)
     while 0 <= index < end:
@@ -158,10 +158,10 @@ def _is_throttled(asked: Acquisition, first: int, last: int) -> bool:
 
 
 def _acquire_again(
-    asked: Acquisition, first: int, last: int, batch_size: int, max_records: int
+    acquisition: Acquisition, first: int, last: int, batch_size: int, max_records: int
 ) -> list[AcquiredRecords]:
     """Acquire the available records from `first` to `last`, of one batch of `batch_size` records."""
-    records, config = asked.window.records, asked.config
+    records, config = acquisition.window.records, acquisition.config
     delivery_limit, throttled_from = config.delivery_count_limit, config.throttled_from_count
     acquired: list[AcquiredRecords] = []
     taken = 0
@@ -181,13 +181,13 @@ def _acquire_again(
         most = end - begin + 1
         if is_last_delivery:
             most = 1
-        if asked.is_strict:
+        if acquisition.is_strict:
             most = min(most, max_records - taken)
         if most_throttled is not None and most_throttled > taken:
             most = min(most, most_throttled - taken)
         is_all = most == end - begin + 1
         end = begin + most - 1
-        _hold(asked, begin, end, delivered + 1)
+        _hold(acquisition, begin, end, delivered + 1)
         taken += most
         before = acquired[-1] if acquired else None
         if before and before.last_offset + 1 == begin and before.delivery_count == delivered + 1:
@@ -197,7 +197,7 @@ def _acquire_again(
         if (
             not is_all
             or is_last_delivery
-            or (asked.is_strict and taken == max_records)
+            or (acquisition.is_strict and taken == max_records)
             or taken == most_throttled
             or len(acquired) >= MAX_ACQUIRED_RANGES
         ):
@@ -205,14 +205,14 @@ def _acquire_again(
     return acquired
 
 
-def _hold(asked: Acquisition, first: int, last: int, delivery_count: int) -> None:
-    window, records = asked.window, asked.window.records
+def _hold(acquisition: Acquisition, first: int, last: int, delivery_count: int) -> None:
+    window, records = acquisition.window, acquisition.window.records
     begin, end = records.cut_out(first, last)
     assert end == begin + 1, (first, last)
-    time_ms = asked.now_ms + asked.config.record_lock_duration_ms
-    records.move(begin, ACQUIRED, asked.member, time_ms)
+    time_ms = acquisition.now_ms + acquisition.config.record_lock_duration_ms
+    records.move(begin, ACQUIRED, acquisition.member, time_ms)
     records.counts[begin] = delivery_count
-    window.highest_count = max(window.highest_count, asked.config.delivery_count_limit)
+    window.highest_count = max(window.highest_count, acquisition.config.delivery_count_limit)
     window.locks.add(time_ms, first, last)
     records.merge(begin, end)
 
@@ -220,35 +220,35 @@ def _hold(asked: Acquisition, first: int, last: int, delivery_count: int) -> Non
 # ---- new records
 
 
-def _acquire_new(asked: Acquisition, first: int, last: int, max_records: int) -> list[AcquiredRecords]:
+def _acquire_new(acquisition: Acquisition, first: int, last: int, max_records: int) -> list[AcquiredRecords]:
     """Acquire records from `first` to `last` that are not in flight yet."""
-    window, records = asked.window, asked.window.records
+    window, records = acquisition.window, acquisition.window.records
     first = max(first, window.start_offset)
-    if first > last or not may_take_new(window, first, asked.max_states):
+    if first > last or not may_take_new(window, first, acquisition.max_states):
         return []
-    waiting, last = _waiting_between(asked, first, last)
+    waiting, last = _waiting_between(acquisition, first, last)
     reach = min(last, _nth_due(first, waiting, max_records))
     if reach < last:
-        last = min(last, _end_of_batch(asked.fetched, reach))
-    time_ms = asked.now_ms + asked.config.record_lock_duration_ms
-    window.highest_count = max(window.highest_count, asked.config.delivery_count_limit)
+        last = min(last, _end_of_batch(acquisition.fetched, reach))
+    time_ms = acquisition.now_ms + acquisition.config.record_lock_duration_ms
+    window.highest_count = max(window.highest_count, acquisition.config.delivery_count_limit)
     rest: list[AcquiredRecords] = []
-    if asked.is_strict:
+    if acquisition.is_strict:
         acquired = [AcquiredRecords(first, reach, 1)]
-        records.add(first, last, state=ACQUIRED, count=1, holder=asked.member, time_ms=time_ms)
+        records.add(first, last, state=ACQUIRED, count=1, holder=acquisition.member, time_ms=time_ms)
         if reach < last:
             rest.append(AcquiredRecords(reach + 1, last, 1))
     else:
-        acquired = _pieces(asked, first, last)
+        acquired = _pieces(acquisition, first, last)
         reach = last
         for piece in acquired:
             begin, end, _ = piece
-            records.add(begin, end, state=ACQUIRED, count=1, holder=asked.member, time_ms=time_ms)
+            records.add(begin, end, state=ACQUIRED, count=1, holder=acquisition.member, time_ms=time_ms)
     window.locks.add(time_ms, first, reach)
     if records.batch_firsts[0] == first:
         window.start_offset = max(window.start_offset, first)
     window.end_offset = max(window.end_offset, last)
-    window.was_acquired_before(reach + 1)
+    window.note_acquired_before(reach + 1)
     not_due, not_due_behind = _common(acquired, waiting), _common(rest, waiting)
     for begin, end in (*not_due, *not_due_behind):
         _delay(window, begin, end)
@@ -256,13 +256,13 @@ def _acquire_new(asked: Acquisition, first: int, last: int, max_records: int) ->
         place, _ = records.cut_out(begin, end)
         records.move(place, AVAILABLE, None, 0)
         records.counts[place] = 0
-        window.records_became_available()
+        window.note_available()
     return _without(acquired, not_due)
 
 
-def _waiting_between(asked: Acquisition, first: int, last: int) -> tuple[list[tuple[int, int]], int]:
+def _waiting_between(acquisition: Acquisition, first: int, last: int) -> tuple[list[tuple[int, int]], int]:
     """Return the ranges of new records that are not due yet, and the last offset for which they are known."""
-    index = asked.window.delayed
+    index = acquisition.window.delayed
     if index is None or not index:
         return [], last
     runs = index.waiting_within(first, last, MAX_PASSED_RANGES + 1)
@@ -270,7 +270,7 @@ def _waiting_between(asked: Acquisition, first: int, last: int) -> tuple[list[tu
         last = runs.pop()[0] - 1
     # Records of an aborted transaction are archived at once, even if they are not due.
     spans = [AcquiredRecords(begin, end, 0) for begin, end in runs]
-    never = _common(spans, asked.fetched.never_delivered)
+    never = _common(spans, acquisition.fetched.never_delivered)
     return [(begin, end) for begin, end, _ in _without(spans, never)], last
 
 
@@ -284,12 +284,12 @@ def _nth_due(first: int, waiting: Sequence[tuple[int, int]], count: int) -> int:
     return first + count - 1
 
 
-def _pieces(asked: Acquisition, first: int, last: int) -> list[AcquiredRecords]:
+def _pieces(acquisition: Acquisition, first: int, last: int) -> list[AcquiredRecords]:
     """Cut new records into pieces of at least the batch size, each at the start of a batch of the log."""
     pieces: list[AcquiredRecords] = []
-    size = max(asked.batch_size, 1)
+    size = max(acquisition.batch_size, 1)
     if last - first + 1 > size:
-        bases = asked.fetched.base_offsets
+        bases = acquisition.fetched.base_offsets
         place = bisect_left(bases, first + size)
         while place < len(bases) and bases[place] <= last:
             pieces.append(AcquiredRecords(first, bases[place] - 1, 1))
@@ -308,11 +308,13 @@ def _end_of_batch(fetched: FetchedRecords, offset: int) -> int:
 # ---- acquired records that are not delivered
 
 
-def _without_undeliverable(asked: Acquisition, acquired: list[AcquiredRecords]) -> list[AcquiredRecords]:
+def _without_undeliverable(
+    acquisition: Acquisition, acquired: list[AcquiredRecords]
+) -> list[AcquiredRecords]:
     """Remove records that are not delivered: archive those of aborted transactions, delay those not due."""
-    window = asked.window
-    if asked.fetched.never_delivered:
-        taken_out = _common(acquired, asked.fetched.never_delivered)
+    window = acquisition.window
+    if acquisition.fetched.never_delivered:
+        taken_out = _common(acquired, acquisition.fetched.never_delivered)
         for first, last in taken_out:
             window.archive(first, last, _ACQUIRED_ONLY, is_counted=True)
         acquired = _without(acquired, taken_out)

@@ -17,6 +17,7 @@ from typing import Final, NamedTuple, Protocol, TypeVar
 from ottla.groupcoord.share_state.share_state_words import StateResult, WriteState
 from ottla.logstore.partition_log import FetchIsolation
 from ottla.logstore.producer_state import MAX_PRODUCER_EPOCH
+from ottla.logstore.record_batch import NO_TIMESTAMP
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.node.clock import Clock
 from ottla.node.counters.share_counters import ShareCounters
@@ -29,21 +30,21 @@ from ottla.node.share.letter_batch import (
     Origin,
     ReadSources,
     Source,
-    fitting,
     letter_batch,
     read_sources,
-    without_copies,
+    sources_without_contents,
+    take_fitting,
 )
-from ottla.node.share.letter_lanes import (
+from ottla.node.share.letter_order import (
+    DESTINATION_ERRORS,
     FIRST_PAUSE_S,
     JITTER,
-    OF_DESTINATION,
     REFUSED,
-    LetterLanes,
+    LetterOrder,
     Sent,
 )
 from ottla.node.share.share_group_settings import DeadLetterSettings
-from ottla.node.share.share_words import FENCED, UNFORESEEN, ArchivedRecords
+from ottla.node.share.share_words import FENCED, UNEXPECTED_ERRORS, ArchivedRecords
 
 # As in Kafka: five attempts at a batch.
 MAX_ATTEMPTS: Final = 5
@@ -55,7 +56,7 @@ MAX_IN_MEMORY: Final = 16
 _NO_LIMIT: Final = 1 << 40
 # Errors that mean that the log has the batch of this note already: no other batch has its epoch, and a later
 # epoch is only used after this batch was written or given up.
-_THERE: Final = frozenset(
+_ALREADY_IN_LOG: Final = frozenset(
     {
         ErrorCode.DUPLICATE_SEQUENCE_NUMBER,
         ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
@@ -65,7 +66,12 @@ _THERE: Final = frozenset(
 
 # Errors that mean that a node cannot be reached.
 _UNREACHED: Final = frozenset(
-    {ErrorCode.NETWORK_EXCEPTION, ErrorCode.REQUEST_TIMED_OUT, ErrorCode.BROKER_NOT_AVAILABLE}
+    {
+        ErrorCode.NETWORK_EXCEPTION,
+        ErrorCode.REQUEST_TIMED_OUT,
+        ErrorCode.BROKER_NOT_AVAILABLE,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,  # no controller gives a producer id
+    }
 )
 
 _LOST: Final = KafkaError(
@@ -134,9 +140,9 @@ class DeadLetterQueue:
         self._changed = changed
         self._fenced = fenced
         self._room = asyncio.Semaphore(MAX_IN_MEMORY)
-        self._lanes = LetterLanes(sleep=world.sleep, chance=world.chance)
+        self._order = LetterOrder(sleep=world.sleep, chance=world.chance)
 
-    async def work_off(self, led: LedPartition) -> None:
+    async def write_all(self, led: LedPartition) -> None:
         """Write dead letters until there are none, or this node no longer leads the share-partition."""
         while not led.is_gone and led.core.is_active and await self._write_next(led):
             pass
@@ -146,7 +152,7 @@ class DeadLetterQueue:
         core = led.core
         if core.letters is not None:
             return await self._send(led, core.letters)
-        records = core.set_aside(MAX_RANGES)
+        records = core.find_set_aside(MAX_RANGES)
         if not records:
             return False
         settings = self._settings(core.key.group)
@@ -172,10 +178,13 @@ class DeadLetterQueue:
     async def _prepare(
         self, led: LedPartition, settings: DeadLetterSettings, records: Sequence[ArchivedRecords]
     ) -> _Prepared | None:
-        """Prepare a batch: find its destination and read its records; None if that is given up."""
+        """Prepare a batch: find its destination and read its records.
+
+        Return None if that is given up, or if this node no longer leads the share-partition.
+        """
         group, partition = led.core.key.group, led.core.key.partition
         # A group that rejects many records must not wait 15 s for each batch while its topic is missing.
-        attempts = 1 if led.missing_letter_topic.was_told(self._world.clock.now_ms()) else MAX_ATTEMPTS
+        attempts = 1 if led.missing_letter_topic.was_logged(self._world.clock.now_ms()) else MAX_ATTEMPTS
         for attempt in range(attempts):
             if led.is_gone:
                 return None
@@ -201,7 +210,7 @@ class DeadLetterQueue:
 
     async def _create(self, topic: str) -> None:
         try:
-            with _told_of_controller():
+            with _as_not_controller():
                 await self._world.create_topic(topic)
         except KafkaError as error:
             if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
@@ -216,14 +225,14 @@ class DeadLetterQueue:
     ) -> _Prepared:
         max_bytes = destination.max_message_bytes
         async with self._room:
-            sources, read = await self._read(led, records, max_bytes, is_copied=settings.copies_records)
+            sources, read = await self._read(led, records, max_bytes, copies_records=settings.copies_records)
             if not sources:
                 return _Prepared(None, read)
-            with _refused_if_unforeseen():
-                _, fitted = fitting(_origin(led), read, sources, max_bytes)
+            with _as_invalid_record():
+                _, fitted = take_fitting(_origin(led), read, sources, max_bytes)
             del sources
         if led.letter_producer is None or led.letter_producer[1] >= MAX_PRODUCER_EPOCH:
-            with _told_of_controller():
+            with _as_not_controller():
                 led.letter_producer = await self._world.next_producer_id(), -1
         producer_id, epoch = led.letter_producer
         led.letter_producer = producer_id, epoch + 1
@@ -244,7 +253,7 @@ class DeadLetterQueue:
         records: Sequence[ArchivedRecords],
         max_bytes: int,
         *,
-        is_copied: bool,
+        copies_records: bool,
     ) -> tuple[list[Source], list[ArchivedRecords]]:
         """Read as many of the first records as one batch may have; return them and their ranges."""
         sources: list[Source] = []
@@ -255,11 +264,11 @@ class DeadLetterQueue:
             offset = one.first_offset
             while offset <= one.last_offset and len(sources) < MAX_LETTERS and size_bytes < max_bytes:
                 room, room_bytes = MAX_LETTERS - len(sources), max_bytes - size_bytes
-                found = await self._read_piece(led, offset, one.last_offset, room, room_bytes, is_copied)
+                found = await self._read_piece(led, offset, one.last_offset, room, room_bytes, copies_records)
                 if found.last_offset < offset and not found.sources:
                     if sources:
                         break  # the next record goes into the next batch
-                    found = without_copies(offset, offset, 1)
+                    found = sources_without_contents(offset, offset, 1)
                 sources += found.sources
                 size_bytes += sum(source.size_bytes for source in found.sources)
                 offset = found.last_offset + 1
@@ -270,12 +279,12 @@ class DeadLetterQueue:
         return sources, read
 
     async def _read_piece(
-        self, led: LedPartition, first: int, last: int, room: int, room_bytes: int, is_copied: bool
+        self, led: LedPartition, first: int, last: int, room: int, room_bytes: int, copies_records: bool
     ) -> ReadSources:
         partition_log = led.partition.log
         try:
             if first < partition_log.log_start_offset:
-                return without_copies(first, min(last, partition_log.log_start_offset - 1), room)
+                return sources_without_contents(first, min(last, partition_log.log_start_offset - 1), room)
             # Up to the log end: a new leader may not know yet that its followers have the delivered records.
             cold = partition_log.cold_read(first, FetchIsolation.LOG_END)
             if cold is not None:
@@ -284,14 +293,19 @@ class DeadLetterQueue:
                 first, READ_BYTES, isolation=FetchIsolation.LOG_END, minimum_one_batch=True
             )
             if not found.slice.size:
-                return without_copies(first, last, room)
+                return sources_without_contents(first, last, room)
             piece = found.slice
 
             def read() -> ReadSources:
                 content = piece.read()
-                with _refused_if_unforeseen():
+                with _as_invalid_record():
                     return read_sources(
-                        content, first, last, max_records=room, max_bytes=room_bytes, is_copied=is_copied
+                        content,
+                        first,
+                        last,
+                        max_records=room,
+                        max_bytes=room_bytes,
+                        copies_records=copies_records,
                     )
 
             return await self._world.in_thread(read)
@@ -300,22 +314,25 @@ class DeadLetterQueue:
                 "Records %d to %d of %s cannot be read, so their dead letters have no key and value: %s",
                 *(first, last, led.partition.topic_partition, error),
             )
-            return without_copies(first, last, room)
+            return sources_without_contents(first, last, room)
 
     # ---- a batch whose note is written -------------------------------------------------------------------
 
     async def _send(self, led: LedPartition, letters: DeadLetters) -> bool:
         """Produce a noted batch, which its log may have already, and archive its records then.
 
-        The records are archived after the last failed attempt, too.
+        The records are archived after the last failed attempt, too. Return True if there may be more.
         """
         counts = self._counters.dead_letters_of(led.core.key.group)
         settings = self._settings(led.core.key.group)
-        is_copied = settings is not None and settings.copies_records
-        error: KafkaError | None = None
-        for attempt in range(MAX_ATTEMPTS):
-            count, without, error = await self._lanes.in_turn(
-                letters.topic_id, letters.partition, partial(self._attempt, led, letters, is_copied=is_copied)
+        copies_records = settings is not None and settings.copies_records
+        has_time = True
+        failed_attempts = 0
+        while True:
+            count, without, error = await self._order.attempt_in_turn(
+                letters.topic_id,
+                letters.partition,
+                partial(self._attempt, led, letters, copies_records=copies_records, has_time=has_time),
             )
             if led.is_gone:
                 return False
@@ -329,19 +346,27 @@ class DeadLetterQueue:
                 if without:
                     self._give_up(led, without, "", _LOST)
                 break
-            if error.code in REFUSED:
-                if not is_copied:
-                    break
-                is_copied = False  # the topic may take the letters without the records' contents
-            elif error.code not in OF_DESTINATION and attempt < MAX_ATTEMPTS - 1:
-                await self._pause(led, attempt)  # here, so that other share-partitions go on meanwhile
+            if error.code is ErrorCode.INVALID_TIMESTAMP and has_time:
+                has_time = False  # the clock of the leader there differs from ours
+                continue
+            if error.code in REFUSED and copies_records:
+                copies_records = False  # the topic may take the letters without the records' contents
+                continue
+            failed_attempts += 1
+            if error.code in REFUSED or failed_attempts == MAX_ATTEMPTS:
+                break
+            if error.code not in DESTINATION_ERRORS:
+                # The pause is here, so that other share-partitions go on meanwhile.
+                await self._pause(led, failed_attempts - 1)
         if error is not None:
             self._give_up(led, letters.records, "", error)
         write = led.core.end_letters()
         self._changed(led)
         return await self._persist(led, write)
 
-    async def _attempt(self, led: LedPartition, letters: DeadLetters, *, is_copied: bool) -> Sent:
+    async def _attempt(
+        self, led: LedPartition, letters: DeadLetters, *, copies_records: bool, has_time: bool
+    ) -> Sent:
         """Make one attempt to produce a batch."""
         if led.is_gone:  # since it began to wait for its turn
             return Sent()
@@ -350,8 +375,10 @@ class DeadLetterQueue:
             return Sent(error=KafkaError(ErrorCode.UNKNOWN_TOPIC_ID))
         try:
             async with self._room:
-                with _refused_if_unforeseen():
-                    count, batch, without = await self._build(led, letters, max_bytes, is_copied)
+                with _as_invalid_record():
+                    count, batch, without = await self._build(
+                        led, letters, max_bytes, copies_records, has_time
+                    )
         except KafkaError as error:
             return Sent(error=error)
         if not count:
@@ -360,31 +387,32 @@ class DeadLetterQueue:
         try:
             await self._world.produce(letters.topic_id, letters.partition, batch)
         except KafkaError as error:
-            return Sent(count, without, None if error.code in _THERE else error)
+            return Sent(count, without, None if error.code in _ALREADY_IN_LOG else error)
         return Sent(count, without)
 
     async def _build(
-        self, led: LedPartition, letters: DeadLetters, max_bytes: int, is_copied: bool
+        self, led: LedPartition, letters: DeadLetters, max_bytes: int, copies_records: bool, has_time: bool
     ) -> tuple[int, bytearray, list[ArchivedRecords]]:
         """Build the batch of a note; return the number of letters, the batch, and records without letters."""
         origin = _origin(led)
-        sources, read = await self._read(led, letters.records, max_bytes, is_copied=is_copied)
-        taken, fitted = fitting(origin, read, sources, max_bytes) if sources else (sources, read)
+        sources, read = await self._read(led, letters.records, max_bytes, copies_records=copies_records)
+        taken, fitted = take_fitting(origin, read, sources, max_bytes) if sources else (sources, read)
         if tuple(fitted) != letters.records:
             # Since the note was written, the settings have lowered the limit of a batch, or the log has lost
             # records: each lost offset has a letter, and in a compacted log they may be millions.
-            taken, read = await self._read(led, letters.records, _NO_LIMIT, is_copied=False)
+            taken, read = await self._read(led, letters.records, _NO_LIMIT, copies_records=False)
         rest = _behind(letters.records, read)
         if not taken:
             return 0, bytearray(), rest
-        return len(taken), letter_batch(origin, letters, taken, self._world.clock.now_ms()), rest
+        timestamp_ms = self._world.clock.now_ms() if has_time else NO_TIMESTAMP
+        return len(taken), letter_batch(origin, letters, taken, timestamp_ms), rest
 
     def _give_up(
         self, led: LedPartition, records: Sequence[ArchivedRecords], topic: str, error: KafkaError
     ) -> None:
         self._counters.dead_letters_of(led.core.key.group).failed_produces += 1
         led.letters_lost = led.letter_failure is not ErrorCode.NONE
-        led.lost_letters.tell(
+        led.lost_letters.log(
             log,
             self._world.clock.now_ms(),
             "Records of %s from offset %d to %d, in %d ranges, are archived without dead letters of the "
@@ -443,16 +471,16 @@ def _behind(records: Sequence[ArchivedRecords], read: Sequence[ArchivedRecords])
 
 
 @contextmanager
-def _refused_if_unforeseen() -> Iterator[None]:
+def _as_invalid_record() -> Iterator[None]:
     """Turn an unforeseen exception into a KafkaError: a record must not end the node, again and again."""
     try:
         yield
-    except UNFORESEEN as error:
+    except UNEXPECTED_ERRORS as error:
         raise KafkaError(ErrorCode.INVALID_RECORD, f"{type(error).__name__}: {error}") from error
 
 
 @contextmanager
-def _told_of_controller() -> Iterator[None]:
+def _as_not_controller() -> Iterator[None]:
     """Turn an unreachable controller into NOT_CONTROLLER, since the topic for dead letters may be fine."""
     try:
         yield

@@ -51,8 +51,8 @@ def note_fetched(window: ShareWindow, fetched: FetchedRecords, max_states: int) 
         if not index.add(piece.offsets, piece.due_ms):
             break
     else:
-        index.seen_before(min(fetched.last_offsets[-1], fetched.due_times_to) + 1)
-    stop = min(_stop(window, fetched, max_states), fetched.due_times_to + 1)
+        index.note_seen_before(min(fetched.last_offsets[-1], fetched.due_times_to) + 1)
+    stop = min(_stop_offset(window, fetched, max_states), fetched.due_times_to + 1)
     if index.stopped_at is not None:
         stop = min(stop, index.stopped_at)
     count = bisect_left(fetched.base_offsets, stop)
@@ -137,8 +137,8 @@ def check_delays(window: ShareWindow) -> None:
             assert window.delayed is not None and window.delayed.waiting_within(*span) == [span], span
 
 
-def _stop(window: ShareWindow, fetched: FetchedRecords, max_states: int) -> int:
-    """Return the offset before which the new records of a fetch must end, for want of room."""
+def _stop_offset(window: ShareWindow, fetched: FetchedRecords, max_states: int) -> int:
+    """Return the offset before which the new records of a fetch must end, since there is no more room."""
     room = _new_room(window, max_states)
     begin = window.next_gap()
     if begin is None:

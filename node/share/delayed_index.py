@@ -19,7 +19,7 @@ _WAITS: Final = 0
 _GONE: Final = 1
 # This many entries of the heap are cheap to keep, however few blocks there are.
 _FEW_ENTRIES: Final = 64
-TIDIED_AT_ONCE: Final = 4  # blocks, of up to half a millisecond each
+COMPACTED_AT_ONCE: Final = 4  # blocks, of up to half a millisecond each
 
 
 class _Block:
@@ -119,7 +119,7 @@ class DelayedIndex:
         "_count",
         "_firsts",
         "_heap",
-        "_untidy",
+        "_sparse",
         "max_records",
         "next_offset",
         "stopped_at",
@@ -133,7 +133,7 @@ class DelayedIndex:
         self._blocks: list[_Block] = []
         self._firsts: list[int] = []  # base offsets of the blocks
         self._heap: list[tuple[int, int]] = []  # (time, base offset of a block)
-        self._untidy: dict[int, None] = {}  # base offsets of blocks that may be nearly empty
+        self._sparse: dict[int, None] = {}  # base offsets of blocks that may be nearly empty
         self._count = 0
 
     def __len__(self) -> int:
@@ -151,7 +151,7 @@ class DelayedIndex:
 
         Return True if there was room for all; if not, `stopped_at` is the first record left out.
         """
-        self._tidy_some()
+        self._compact_some()
         begin = bisect_left(offsets, self.next_offset)
         room = max(self.max_records - self._count, 0)
         end = min(len(offsets), begin + room)
@@ -167,14 +167,14 @@ class DelayedIndex:
             self._put_in_heap(block)
             begin = until
         if end < len(offsets):
-            self.seen_before(offsets[end])
+            self.note_seen_before(offsets[end])
             self.stopped_at = offsets[end]
             return False
         if offsets:
-            self.seen_before(offsets[-1] + 1)
+            self.note_seen_before(offsets[-1] + 1)
         return True
 
-    def seen_before(self, offset: int) -> None:
+    def note_seen_before(self, offset: int) -> None:
         """Note that all records before this offset were seen."""
         self.next_offset = max(self.next_offset, offset)
         if self.stopped_at is not None and self.stopped_at < self.next_offset:
@@ -202,7 +202,7 @@ class DelayedIndex:
 
         If more are due, `next_ms` is not later than now.
         """
-        self._tidy_some()
+        self._compact_some()
         due: list[int] = []
         while len(due) < max_records:
             next_ms = self.next_ms()
@@ -272,7 +272,7 @@ class DelayedIndex:
 
     def drop_before(self, offset: int) -> None:
         """Remove all records before an offset: the log or the group is done with them."""
-        self.seen_before(offset)
+        self.note_seen_before(offset)
         number = 0
         while number < len(self._blocks) and self._blocks[number].last_offset < offset:
             self._count -= self._blocks[number].waiting
@@ -296,14 +296,14 @@ class DelayedIndex:
             left = list(block.times[block.next :])
             assert left == sorted(left), block.base
             assert block.waiting == block.flags.count(_WAITS) == len(block.left()) > 0, block.base
-            assert block.base in self._untidy or len(block.offsets) <= 2 * block.waiting, block.base
+            assert block.base in self._sparse or len(block.offsets) <= 2 * block.waiting, block.base
             assert (block.heap_time, block.base) in entries, block.base
             next_time = block.next_time()
             assert next_time is not None and block.heap_time is not None
             assert block.heap_time <= next_time, block.base
             before = block.last_offset
         assert before < self.next_offset or not self._blocks, (before, self.next_offset)
-        for number in range(len(self._blocks) if not self._untidy else 0):
+        for number in range(len(self._blocks) if not self._sparse else 0):
             assert not self._may_join(number), f"block {number} and the next should be joined"
 
     # ---- blocks
@@ -326,7 +326,7 @@ class DelayedIndex:
     def _new_block(self, offset: int) -> _Block:
         block = _Block(offset)
         if self._firsts:
-            self._untidy[self._firsts[-1]] = None
+            self._sparse[self._firsts[-1]] = None
         self._blocks.append(block)
         self._firsts.append(offset)
         return block
@@ -358,18 +358,18 @@ class DelayedIndex:
             number = bisect_left(self._firsts, block.base)
             self._delete(number, number + 1)
             if number:
-                self._untidy[self._firsts[number - 1]] = None
+                self._sparse[self._firsts[number - 1]] = None
             return
         self._put_in_heap(block)
         if len(block.offsets) > 2 * block.waiting or block.waiting <= FEW_RECORDS:
-            self._untidy[block.base] = None
+            self._sparse[block.base] = None
 
-    def _tidy_some(self) -> None:
+    def _compact_some(self) -> None:
         """Rebuild some nearly empty blocks, each joined with a neighbour if that is nearly empty, too."""
-        for _ in range(TIDIED_AT_ONCE):
-            if not self._untidy:
+        for _ in range(COMPACTED_AT_ONCE):
+            if not self._sparse:
                 return
-            base, _ = self._untidy.popitem()
+            base, _ = self._sparse.popitem()
             number = bisect_left(self._firsts, base)
             if number == len(self._firsts) or self._firsts[number] != base:
                 continue
@@ -382,7 +382,7 @@ class DelayedIndex:
                 self._rebuild_blocks(number, number + 1)
             else:
                 continue
-            self._untidy[self._firsts[number]] = None
+            self._sparse[self._firsts[number]] = None
 
     def _may_join(self, number: int) -> bool:
         """Return True if a block and the next one are so empty that they can be joined."""

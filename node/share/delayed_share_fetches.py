@@ -46,18 +46,18 @@ class DelayedShareFetches:
         self,
         *,
         attempt: Attempt,
-        finished: Callable[[ShareFetch], ShareFetch],
+        complete: Callable[[ShareFetch], ShareFetch],
         is_current: Callable[[ShareFetch], bool],
         in_thread: InThread,
         start_task: StartTask,
         on_woken: Callable[[], None],
         counters: ShareCounters,
     ) -> None:
-        """`finished` completes the results of a fetch, `is_current` returns True if its member still waits
+        """`complete` adds the missing results of a fetch, `is_current` returns True if its member still waits
         for them, and `on_woken` is called after each fetch that has waited.
         """
         self._attempt = attempt
-        self._finished = finished
+        self._complete = complete
         self._is_current = is_current
         self._in_thread = in_thread
         self._start_task = start_task
@@ -76,7 +76,7 @@ class DelayedShareFetches:
         future.add_done_callback(lambda _: self._wake(fetch))  # also if it is cancelled
         end_s = loop.time() + fetch.params.max_wait_ms / 1000
         # It watches from now on: records that come before its task starts must wake it, too.
-        first_sleep = None if fetch.cold or fetch.has_passed_over else self._watch(fetch, end_s)
+        first_sleep = None if fetch.cold or fetch.has_skipped_all else self._watch(fetch, end_s)
         self._start_task(self._wait(fetch, future, end_s, first_sleep))
         return future
 
@@ -108,7 +108,7 @@ class DelayedShareFetches:
                     await asyncio.sleep(PAUSE_S)
                 cold_reads += 1
                 await self._warm(fetch)
-            elif fetch.has_passed_over:
+            elif fetch.has_skipped_all:
                 cold_reads = 0
                 await give_way()  # then read the records after those that are not due
             else:
@@ -124,7 +124,7 @@ class DelayedShareFetches:
             if is_over and is_done:
                 self._counters.expired_fetches += 1
         if not future.done():
-            future.set_result(self._finished(fetch))
+            future.set_result(self._complete(fetch))
             self._on_woken()
 
     async def _warm(self, fetch: ShareFetch) -> None:

@@ -89,7 +89,7 @@ class InFlightRecords:
         return sum(self.lasts[begin:end]) - sum(self.firsts[begin:end]) + end - begin
 
     def floor_batch(self, offset: int) -> int:
-        """Return the place of the last batch that begins at this offset or before it, or -1."""
+        """Return the index of the last batch that begins at this offset or before it, or -1."""
         return bisect_right(self.batch_firsts, offset) - 1
 
     def written(self, first: int, last: int) -> Iterable[tuple[int, int, int, int]]:
@@ -99,7 +99,7 @@ class InFlightRecords:
         return zip(self.firsts[begin:end], self.lasts[begin:end], states, self.counts[begin:end], strict=True)
 
     def next_available(self, index: int) -> int:
-        """Return the first range from this index on that may be acquired, -1 if there is none."""
+        """Return the index of the first range from this one on that may be acquired, -1 if there is none."""
         index = self.states.find(AVAILABLE, index)
         while index >= 0 and self.transitions[index]:
             index = self.states.find(AVAILABLE, index + 1)
@@ -157,7 +157,9 @@ class InFlightRecords:
         return begin, self.cut(last + 1)
 
     def cut(self, offset: int) -> int:
-        """Cut the range that has this offset inside; return the first range that begins at or after it."""
+        """Cut the range that has this offset inside; return the index of the first range that begins there
+        or after it.
+        """
         index = bisect_left(self.lasts, offset)
         if index == len(self.firsts) or self.firsts[index] >= offset:
             return index
@@ -210,7 +212,7 @@ class InFlightRecords:
     def merge(self, begin: int, end: int) -> None:
         """Merge the ranges from `begin` to `end`, and their neighbours, where they are alike."""
         for index in range(min(end, len(self.firsts) - 1), max(begin, 1) - 1, -1):
-            if not self._alike(index - 1, index):
+            if not self._has_equal_state(index - 1, index):
                 continue
             if self.batches[index - 1] != self.batches[index]:
                 if not self._may_join(index):
@@ -293,7 +295,7 @@ class InFlightRecords:
         del self.transitions[begin:end]
         del self.batches[begin:end]
 
-    def _alike(self, left: int, right: int) -> bool:
+    def _has_equal_state(self, left: int, right: int) -> bool:
         return (
             self.states[left] == self.states[right]
             and self.counts[left] == self.counts[right]

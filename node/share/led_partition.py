@@ -21,7 +21,6 @@ class LedPartition:
     """One share-partition, from the first fetch of a member until the node no longer leads it."""
 
     __slots__ = (
-        "asked_ms",
         "checked_ms",
         "claimed_by",
         "connection",
@@ -44,6 +43,7 @@ class LedPartition:
         "oldest_offset",
         "oldest_since_ms",
         "partition",
+        "used_ms",
         "waiting",
     )
 
@@ -53,7 +53,7 @@ class LedPartition:
         self.core = core
         self.partition = partition
         self.connection = connection  # of the first member
-        self.asked_ms = now_ms  # the time of the last fetch or acknowledgement of a member
+        self.used_ms = now_ms  # the time of the last fetch or acknowledgement of a member
         self.checked_ms = now_ms  # the last time at which its state was that of its coordinator
         self.is_checking = False
         self.leader_epoch = partition.leader_epoch  # the newest in which this node led without a break
@@ -66,7 +66,7 @@ class LedPartition:
         self.oldest_offset: int | None = None  # the oldest record in flight, and the time since it is that
         self.oldest_since_ms = 0
         self.delays: ReadDelays | None = None  # due times read by a thread for the next attempt of a fetch
-        self.failure: KafkaError | None = None  # the reason why its state could not be read
+        self.failure: KafkaError | None = None  # why its state could not be read, or its records not acquired
         self.is_sending_letters = False
         self.lost_letters = RepeatedLine()  # about records without a dead letter; the metric counts all
         self.missing_letter_topic = RepeatedLine()  # about the topic for which letters were given up
@@ -76,18 +76,18 @@ class LedPartition:
         self.letter_producer: tuple[int, int] | None = None  # producer id and last epoch of its dead letters
 
     @property
-    def place(self) -> TopicIdPartition:
+    def topic_id_partition(self) -> TopicIdPartition:
         """The partition as members name it."""
         return TopicIdPartition(self.core.key.topic_id, self.core.key.partition)
 
     def is_left(self, before_ms: int) -> bool:
-        """Return True if no member has asked since then, and none waits or holds anything.
+        """Return True if its state is read, no member has asked since then, and none waits or holds anything.
 
         The sessions that keep it may be of members that crashed.
         """
         core = self.core
-        is_unasked = self.asked_ms < before_ms and not self.waiting
-        return is_unasked and core.is_active and core.next_expiry() is None
+        is_unused = self.used_ms < before_ms and not self.waiting
+        return is_unused and core.is_active and core.next_expiry() is None
 
     @property
     def used_bytes(self) -> int:
@@ -129,7 +129,10 @@ class LedPartition:
         return is_free and not self.is_gone and self.core.is_active and self.core.may_acquire()
 
     def still_leads(self) -> bool:
-        """Return True if this node still leads, and no other can have led since the state was read."""
+        """Return True if this node still leads, and no other can have led since the state was read.
+
+        This notes the present leader epoch for the next call.
+        """
         partition = self.partition
         if not partition.is_leader or partition.leader_epoch > self.leader_epoch + 1:
             return False
@@ -151,7 +154,9 @@ class LedPartition:
     def measure(
         self, fetch: object, readable: Callable[["LedPartition"], int | None]
     ) -> Callable[[], int | None]:
-        """Return a function of the bytes that the fetch could get here; None if it must try at once."""
+        """Return a function that returns the bytes that the fetch could get here, or None if it must try at
+        once.
+        """
 
         def measure() -> int | None:
             if self.is_gone:

@@ -56,11 +56,12 @@ class Origin(NamedTuple):
 
 
 def read_sources(
-    content: Buffer, first: int, last: int, *, max_records: int, max_bytes: int, is_copied: bool
+    content: Buffer, first: int, last: int, *, max_records: int, max_bytes: int, copies_records: bool
 ) -> ReadSources:
-    """Read the records of these offsets from whole batches, within the limits.
+    """Return the records of these offsets, from whole batches and within the limits.
 
-    If the first record is larger than `max_bytes`, it is returned without its contents.
+    Without `copies_records` they have no contents, and neither has a first record larger than `max_bytes`.
+    If the first batch is cut, there are none, and last_offset is `first` - 1.
     """
     sources: list[Source] = []
     reached, size_bytes = first - 1, 0
@@ -68,7 +69,7 @@ def read_sources(
         if header.base_offset > last:
             return ReadSources(sources, last)
         if not header.is_control:
-            for source in _records(header, batch, max(first, reached + 1), last, is_copied):
+            for source in _records(header, batch, max(first, reached + 1), last, copies_records):
                 if source.size_bytes > max_bytes and not sources:
                     source = Source(source.offset)
                 size_bytes += source.size_bytes
@@ -79,7 +80,7 @@ def read_sources(
     return ReadSources(sources, reached)
 
 
-def without_copies(first: int, last: int, max_records: int) -> ReadSources:
+def sources_without_contents(first: int, last: int, max_records: int) -> ReadSources:
     """Return a record without contents for each of these offsets, at most `max_records`."""
     last = min(last, first + max_records - 1)
     return ReadSources([Source(offset) for offset in range(first, last + 1)], last)
@@ -97,7 +98,7 @@ def _batches(content: Buffer) -> Iterator[tuple[BatchHeader, memoryview]]:
 
 
 def _records(
-    header: BatchHeader, batch: memoryview, first: int, last: int, is_copied: bool
+    header: BatchHeader, batch: memoryview, first: int, last: int, copies_records: bool
 ) -> Iterator[Source]:
     following = max(first, header.base_offset)
     try:
@@ -109,61 +110,64 @@ def _records(
             if record.offset < following:
                 continue  # offsets that do not grow, from a producer whose batch was not checked
             following = record.offset + 1
-            yield Source(record.offset, *(record[2:] if is_copied else ()))
+            yield Source(record.offset, *(record[2:] if copies_records else ()))
     except KafkaError:
         # They cannot be decompressed or parsed, which may be the reason why consumers failed.
         for offset in range(following, min(header.last_offset, last) + 1):
             yield Source(offset)
 
 
-def fitting(
-    origin: Origin, records: Sequence[ArchivedRecords], sources: Sequence[Source], max_bytes: int
+def take_fitting(
+    origin: Origin, ranges: Sequence[ArchivedRecords], sources: Sequence[Source], max_bytes: int
 ) -> tuple[list[Source], list[ArchivedRecords]]:
-    """Return the first letters that fit in a batch of this size, and their records.
+    """Return the first sources whose letters fit in a batch of `max_bytes`, and the ranges that they cover.
 
-    A letter that does not fit alone gets no contents of its record, and is returned in any case.
+    `ranges` has the archived records of the sources. If the first letter does not fit alone, its source is
+    returned without contents.
     """
     taken: list[Source] = []
     size_bytes = HEADER_SIZE
-    for source, one in _with_records(records, sources):
+    for source, one in _with_ranges(ranges, sources):
         letter_bytes = _size_of(origin, one, source, len(taken))
         if size_bytes + letter_bytes > max_bytes:
             if taken:
-                return taken, _before(records, source.offset)
+                return taken, _before(ranges, source.offset)
             source = Source(source.offset)
             letter_bytes = _size_of(origin, one, source, 0)
         size_bytes += letter_bytes
         taken.append(source)
-    return taken, list(records)
+    return taken, list(ranges)
 
 
-def letter_batch(origin: Origin, letters: DeadLetters, sources: Sequence[Source], now_ms: int) -> bytearray:
+def letter_batch(
+    origin: Origin, letters: DeadLetters, sources: Sequence[Source], timestamp_ms: int
+) -> bytearray:
     """Return the batch of dead letters, with a producer id and epoch that no other batch has."""
     rows = [
-        (source.key, source.value, now_ms, _headers(origin, one, source))
-        for source, one in _with_records(letters.records, sources)
+        (source.key, source.value, timestamp_ms, _headers(origin, one, source))
+        for source, one in _with_ranges(letters.records, sources)
     ]
     return build_batch(
         rows, producer_id=letters.producer_id, producer_epoch=letters.producer_epoch, base_sequence=0
     )
 
 
-def _with_records(
-    records: Sequence[ArchivedRecords], sources: Sequence[Source]
+def _with_ranges(
+    ranges: Sequence[ArchivedRecords], sources: Sequence[Source]
 ) -> Iterator[tuple[Source, ArchivedRecords]]:
     """Yield each of the sources, in order, with the range that has it."""
-    ranges = iter(records)
-    one = next(ranges)
+    following = iter(ranges)
+    one = next(following)
     for source in sources:
         while source.offset > one.last_offset:
-            one = next(ranges)
+            one = next(following)
         yield source, one
 
 
-def _before(records: Sequence[ArchivedRecords], offset: int) -> list[ArchivedRecords]:
+def _before(ranges: Sequence[ArchivedRecords], offset: int) -> list[ArchivedRecords]:
     return [
         one._replace(last_offset=min(one.last_offset, offset - 1))
-        for one in records
+        for one in ranges
         if one.first_offset < offset
     ]
 

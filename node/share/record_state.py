@@ -14,6 +14,9 @@
 If a group has a topic for dead letters (KIP-1191), a rejected record goes from ACQUIRED to ARCHIVING, a
 record at its last delivery to SPENT, and both to ARCHIVED when the dead letter is in that topic.
 
+A released record is AVAILABLE while its release waits for the coordinator, and WAITING after that if there is
+a back-off: the only way from AVAILABLE to WAITING.
+
 A move that a member asks for is visible at once, and final when the coordinator has written it. Until then no
 other move may begin. If the coordinator rejects the write, the move is taken back, to one of the states in
 `TAKEN_BACK_TO`.

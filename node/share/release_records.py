@@ -68,7 +68,7 @@ def take_back(window: ShareWindow, number: int, first: int, last: int) -> None:
             records.take_back(index, ARCHIVED)  # it was archived meanwhile
             continue
         if records.states[index] in TERMINAL:
-            window.delivery_complete_count -= window.counted(index)
+            window.delivery_complete_count -= window.offsets_from_start(index)
         records.take_back(index, ACQUIRED)
         # The entry of its lock may have been skipped while the coordinator was asked.
         window.locks.add(records.times_ms[index], records.firsts[index], records.lasts[index])
@@ -85,11 +85,11 @@ def _end_lock(window: ShareWindow, config: ShareConfig, index: int, now_ms: int)
         return StateBatch(first, last, AVAILABLE, count)
     state = ARCHIVED
     if not is_gone:
-        config.count_undelivered(window.counted(index))
+        config.count_without_letters(window.offsets_from_start(index))
         state = archived_as(ArchiveReason.DELIVERY_LIMIT, config)
     records.move(index, state, None, 0)
     if state in TERMINAL:
-        window.delivery_complete_count += window.counted(index)
+        window.delivery_complete_count += window.offsets_from_start(index)
     return StateBatch(first, last, written_state(state), count)
 
 

@@ -7,7 +7,7 @@ from ottla.node.share.share_window import ARCHIVING, ShareWindow
 from ottla.node.share.share_words import ArchivedRecords, ArchiveReason
 
 
-def set_aside_records(window: ShareWindow, max_ranges: int) -> list[ArchivedRecords]:
+def find_set_aside(window: ShareWindow, max_ranges: int) -> list[ArchivedRecords]:
     """Return the first ranges that wait for dead letters, of moves that are final."""
     records = window.records
     found: list[ArchivedRecords] = []

@@ -26,20 +26,20 @@ from ottla.node.share.read_batches import ReadBatches, read_batches
 from ottla.node.share.read_delays import is_read_soon, read_delays
 from ottla.node.share.share_sessions import SessionKey, ShareSession, TopicIdPartition
 from ottla.node.share.share_window import MAX_OFFSET
-from ottla.node.share.share_words import UNFORESEEN, AcquiredRecords, FetchedRecords
+from ottla.node.share.share_words import UNEXPECTED_ERRORS, AcquiredRecords, FetchedRecords
 
 # Exceptions that mean that records in the log cannot be delivered.
-UNREADABLE = (OSError, KafkaError, *UNFORESEEN)
+UNREADABLE = (OSError, KafkaError, *UNEXPECTED_ERRORS)
 # The least bytes sent from a file. Fewer are read: one write of header and records costs less than two system
 # calls.
 MIN_SENT_FILE_BYTES = 32 * 1024
 # Share-partitions located in one turn: some 20 us each.
 MAX_LOCATED = 256
-# Records not due yet in each share-partition, once such records have used up their part of the memory.
+# At most this many records not due yet in each share-partition while memory for them is short.
 FEW_DELAYED = 100
 # Read at once after records that are not due yet, in a thread: a few milliseconds of work.
-PASSED_OVER_RECORDS = 4_096
-PASSED_OVER_BYTES = 1024 * 1024
+SKIPPED_RECORDS = 4_096
+SKIPPED_BYTES = 1024 * 1024
 # Records not due yet that are added in one turn: up to 2 us each. A batch that has more is opened again.
 DELAYS_AT_ONCE = 65_536
 
@@ -59,16 +59,17 @@ class ShareFetchParams:
     max_records: int
     batch_size: int
     is_strict: bool
-    # Counts bytes before they are acquired; returns True if the client is over its quota, and gets none.
-    is_throttled: Callable[[int], bool] = lambda size_bytes: False
+    # Charges bytes to the client's quota before they are acquired; returns True if the client is over it, and
+    # gets none.
+    charge_quota: Callable[[int], bool] = lambda size_bytes: False
     # Returns the error if the client may not read a topic; it is called before each attempt, since ACLs may
     # change while the fetch waits.
     refusal_of: Callable[[str], ErrorCode] = lambda topic: ErrorCode.NONE
 
 
 @dataclass(slots=True)
-class Acquired:
-    """The result for one partition."""
+class PartitionResult:
+    """The records acquired from one share-partition, or its error."""
 
     records: Content = b""
     acquired: Sequence[AcquiredRecords] = ()
@@ -112,17 +113,17 @@ class ShareFetch:
     params: ShareFetchParams
     isolation: FetchIsolation
     led: Mapping[TopicIdPartition, LedPartition]
-    results: dict[TopicIdPartition, Acquired]
+    results: dict[TopicIdPartition, PartitionResult]
     cold: list[ColdRead] = field(default_factory=list)  # reads that a thread must do first
     warm: dict[TopicIdPartition, Warm] = field(default_factory=dict)
     is_throttled: bool = False
-    has_passed_over: bool = False  # none of the records read is due, so there may be due ones after them
-    is_passing_over: bool = False  # after that: it reads more at once
+    has_skipped_all: bool = False  # none of the records read is due, so there may be due ones after them
+    is_skipping: bool = False  # after that: it reads more at once
     unreadable: list[tuple[LedPartition, KafkaError]] = field(default_factory=list)  # not logged yet
     # There is no memory for more states: only records in flight are acquired again, which frees memory later.
     is_short_of_memory: bool = False
-    delays_few: bool = False  # records not due yet have used up their part of the memory
-    delays_room: int = 2**31  # the number of further such records that there is memory for
+    is_short_of_delay_memory: bool = False  # records not due yet, or all states, have used up their memory
+    max_new_delayed: int = 2**31  # the number of further records not due yet that there is memory for
     changed: list[LedPartition] = field(default_factory=list)  # their log or its settings have changed
 
     def refusal_of(self, led: LedPartition) -> ErrorCode:
@@ -168,7 +169,7 @@ class ShareFetch:
         return not self.is_short_of_memory or led.core.fetches_again or not led.core.in_flight_range_count
 
     def _has_failed(self, led: LedPartition) -> bool:
-        result = self.results.get(led.place)
+        result = self.results.get(led.topic_id_partition)
         return result is not None and result.error is not ErrorCode.NONE
 
     def _follow_log(self, led: LedPartition) -> None:
@@ -182,7 +183,7 @@ class ShareFetch:
         log_start_offset, config = partition.log.log_start_offset, partition.log.config
         has_moved = log_start_offset > core.start_offset and core.move_log_start(log_start_offset)
         max_delayed = config.ottla_delivery_delay_max_records
-        if self.delays_few:
+        if self.is_short_of_delay_memory:
             max_delayed = min(max_delayed, FEW_DELAYED)
         if core.delay_delivery(max_delayed if config.ottla_delivery_delay_enable else None) or has_moved:
             self.changed.append(led)
@@ -203,12 +204,15 @@ class ShareFetch:
     def is_enough(self, located: Sequence[Located]) -> bool:
         """Return True if the response should be sent: there are enough bytes, or a result that must not wait.
 
-        A share-partition whose state could not be read waits, as in Apache Kafka: its client would ask again
-        at once.
+        A share-partition whose state could not be read, or that has failed for another fetch, is no such
+        result: its client would ask again at once. Apache Kafka waits too if the state could not be read.
         """
         if any(led.is_gone and led.failure is None for led in self.led.values()):
             return True
-        if any(one.error is not ErrorCode.NONE and place in self.led for place, one in self.results.items()):
+        if any(
+            one.error is not ErrorCode.NONE and topic_id_partition in self.led
+            for topic_id_partition, one in self.results.items()
+        ):
             return True
         return sum(one.found.readable_bytes for one in located) >= max(1, self.params.min_bytes)
 
@@ -259,7 +263,11 @@ class ShareFetch:
             return
         most = self._delays_at_once(led)
         known = led.delays  # kept until it acquires: another partition may need a read in a thread first
-        if known is None or not known.first_offset <= from_offset <= known.last_offset >= one.offset:
+        if (
+            known is None
+            or known.last_offset < one.offset
+            or not known.first_offset <= from_offset <= known.last_offset
+        ):
             known = None
             if is_read_soon(content, batches, from_offset):
                 known = read_delays(content, batches, from_offset, config, wall_ms, most)
@@ -273,12 +281,12 @@ class ShareFetch:
             self.cold.append(ColdRead(led, read_in_thread))
 
     def _delays_at_once(self, led: LedPartition) -> int:
-        return min(led.core.delayed_room, DELAYS_AT_ONCE, self.delays_room)
+        return min(led.core.delayed_room, DELAYS_AT_ONCE, self.max_new_delayed)
 
     def _read_one(self, one: Located, wall_ms: int) -> None:
         core, piece = one.led.core, one.found.slice
-        warm = self.warm.get(one.led.place)
-        if warm is not None and warm.offset == one.offset and _begins_alike(warm.piece, piece):
+        warm = self.warm.get(one.led.topic_id_partition)
+        if warm is not None and warm.offset == one.offset and _have_equal_start(warm.piece, piece):
             one.batches, one.content = warm.batches, warm.content
             return
         most = min(self.params.max_records, core.config.partition_max_record_locks)
@@ -287,9 +295,9 @@ class ShareFetch:
             last_offset = max(one.offset, core.end_offset)
         aborted = one.found.aborted_transactions or ()
         is_delayed = one.led.partition.log.config.ottla_delivery_delay_enable
-        if is_delayed and self.is_passing_over and not self.is_short_of_memory:
-            read_behind = partial(self._read_behind, one, last_offset, aborted, wall_ms)
-            self.cold.append(ColdRead(one.led, read_behind))
+        if is_delayed and self.is_skipping and not self.is_short_of_memory:
+            read_ahead = partial(self._read_ahead, one, last_offset, aborted, wall_ms)
+            self.cold.append(ColdRead(one.led, read_ahead))
             return
         batches = read_batches(piece, FileSlice.read_cached, last_offset=last_offset, aborted=aborted)
         content: Content | None = None
@@ -320,22 +328,22 @@ class ShareFetch:
             last_offset=last_offset,
             aborted=aborted,
             further_offset=further_offset,
-            further_bytes=PASSED_OVER_BYTES,
+            further_bytes=SKIPPED_BYTES,
         )
         assert batches is not None, "a read in a thread returns batches"
         content = FileSlice(piece.file, piece.position, batches.size_bytes).read()
         if len(content) != batches.size_bytes:
             return None
-        warm = self.warm[one.led.place] = Warm(one.offset, piece, batches, content)
+        warm = self.warm[one.led.topic_id_partition] = Warm(one.offset, piece, batches, content)
         return warm
 
-    def _read_behind(
+    def _read_ahead(
         self, one: Located, last_offset: int, aborted: Sequence[AbortedTransaction], wall_ms: int
     ) -> None:
         """Read records that may all be skipped, and their due times, in a thread."""
         led = one.led
         from_offset, most = led.core.delays_from, self._delays_at_once(led)
-        warm = self._read_cold(one, last_offset, aborted, one.offset + PASSED_OVER_RECORDS - 1)
+        warm = self._read_cold(one, last_offset, aborted, one.offset + SKIPPED_RECORDS - 1)
         if warm is not None and warm.batches.last_offsets and warm.batches.last_offsets[-1] >= from_offset:
             config = led.partition.log.config
             led.delays = read_delays(warm.content, warm.batches, from_offset, config, wall_ms, most)
@@ -343,16 +351,16 @@ class ShareFetch:
     def acquire(self, located: Sequence[Located], now_ms: int) -> list[LedPartition]:
         """Acquire records that were read, in order, and fill in the results.
 
-        Return the share-partitions that have new locks or waits. If the client would exceed its quota,
-        acquire nothing.
+        Return the share-partitions whose timers must be set: records were acquired, or wait until they are
+        due. If the client would exceed its quota, acquire nothing.
         """
         ready = [one for one in located if one.batches is not None and not one.led.is_gone]
-        if self.params.is_throttled(sum(len(one.content) for one in ready)):
+        if self.params.charge_quota(sum(len(one.content) for one in ready)):
             self.is_throttled = True
             return []
         left = self.params.max_records
         ranges = 0
-        locked = []
+        changed_timers = []
         for one in ready:
             if ranges >= MAX_ACQUIRED_RANGES:
                 break
@@ -377,36 +385,38 @@ class ShareFetch:
                     self.params.batch_size,
                     self.params.is_strict,
                 )
-            except UNFORESEEN as error:  # caused by the contents of the log
+            except UNEXPECTED_ERRORS as error:  # caused by the contents of the log
                 reason = f"{type(error).__name__}: {error}"
                 one.led.failure = KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, reason)
                 self._failed(one.led, one.led.failure)
                 continue
-            self.warm.pop(one.led.place, None)
+            self.warm.pop(one.led.topic_id_partition, None)
             one.led.delays = None
             topic = one.led.partition.topic_partition.topic
             if not acquired:
                 if one.due_times is not None:
-                    locked.append(one.led)  # records that wait need a timer, too
-                    self.has_passed_over |= one.led.core.next_fetch_offset() != one.offset
-                self.results.setdefault(one.led.place, Acquired(topic=topic))
+                    changed_timers.append(one.led)  # records that wait need a timer, too
+                    self.has_skipped_all |= one.led.core.next_fetch_offset() != one.offset
+                self.results.setdefault(one.led.topic_id_partition, PartitionResult(topic=topic))
                 continue
-            locked.append(one.led)
+            changed_timers.append(one.led)
             left -= sum(each.record_count for each in acquired)
             ranges += len(acquired)
             begin, end = batches.span(acquired[0].first_offset, acquired[-1].last_offset)
             content = _part(one.content, begin, end)
             one.led.partition.counters.bytes_out += len(content)
-            self.results[one.led.place] = Acquired(content, acquired, topic=topic)
+            self.results[one.led.topic_id_partition] = PartitionResult(content, acquired, topic=topic)
         if left < self.params.max_records:
-            self.has_passed_over = False
-        return locked
+            self.has_skipped_all = False
+        return changed_timers
 
     def _failed(self, led: LedPartition, error: KafkaError) -> None:
-        self.results[led.place] = Acquired(error=error.code, topic=led.partition.topic_partition.topic)
+        self.results[led.topic_id_partition] = PartitionResult(
+            error=error.code, topic=led.partition.topic_partition.topic
+        )
 
 
-def _begins_alike(one: FileSlice, other: FileSlice) -> bool:
+def _have_equal_start(one: FileSlice, other: FileSlice) -> bool:
     """Return True if two pieces begin at the same position of one file, which may be open twice."""
     if one.file is None or other.file is None or one.position != other.position:
         return False
@@ -424,7 +434,7 @@ def uniform_bytes(max_bytes: int, count: int) -> list[int]:
 
 
 def _without_new(fetched: FetchedRecords, end_offset: int, fetches_again: bool) -> FetchedRecords:
-    """Cut a fetch after the records in flight, or after one batch if the log has none of these."""
+    """Cut a fetch after the records in flight; if it has none of these, after its first batch."""
     is_again = fetches_again and bool(fetched.base_offsets) and fetched.base_offsets[0] <= end_offset
     count = bisect_right(fetched.base_offsets, end_offset) if is_again else 1
     lasts = list(fetched.last_offsets[:count])

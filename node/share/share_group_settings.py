@@ -82,7 +82,7 @@ class ShareGroupConfigs:
         self._settings: dict[str, tuple[Mapping[str, str], ShareGroupSettings]] = {}
         self._counts = counts
         self._now_ms = now_ms
-        self._unobeyed = RepeatedLine()
+        self._ignored = RepeatedLine()
 
     def __call__(self, group: str) -> ShareGroupSettings:
         values, own = self._values(), self._configs(group)
@@ -95,32 +95,32 @@ class ShareGroupConfigs:
             if len(self._settings) >= _MAX_REMEMBERED:
                 self._settings.clear()
             counts = None if has_dead_letters else self._counts(group)
-            found = self._settings[name] = own, share_group_settings(values, own, unobeyed=counts)
+            found = self._settings[name] = own, share_group_settings(values, own, ignored=counts)
         settings = found[1]
-        if settings.config.unobeyed is not None and self._unobeyed.note(self._now_ms()):
+        if settings.config.ignored is not None and self._ignored.note(self._now_ms()):
             log.error(
                 "Share group %r has %s, but dead letters need share.version 2, and the cluster has a lower "
                 "one: %d of its records were archived without dead letters since this node started. When all "
                 "nodes have been upgraded, raise it with kafka-features upgrade --feature share.version=2. "
                 "`ottla doctor` names all such groups.",
-                *(group[:100], DEAD_LETTER_TOPIC, settings.config.unobeyed.unobeyed),
+                *(group[:100], DEAD_LETTER_TOPIC, settings.config.ignored.ignored),
             )
         return settings
 
 
 def share_group_settings(
-    node: Mapping[str, ConfigValue], own: Mapping[str, str], *, unobeyed: DeadLetterCounts | None = None
+    node: Mapping[str, ConfigValue], own: Mapping[str, str], *, ignored: DeadLetterCounts | None = None
 ) -> ShareGroupSettings:
     """Return the effective settings of a group with its `own` settings at a node.
 
-    If no group may have dead letters, `unobeyed` counts the records that should have some.
+    If no group may have dead letters, `ignored` counts the records that should have some.
     """
     committed = _text(own, "share.isolation.level") == "read_committed"
     renews = GROUP_CONFIG_DEF.parse(
         "share.renew.acknowledge.enable", own.get("share.renew.acknowledge.enable", "true")
     )
     wanted = own.get(DEAD_LETTER_TOPIC, "").strip()
-    topic = wanted if unobeyed is None else ""
+    topic = wanted if ignored is None else ""
     copies = GROUP_CONFIG_DEF.parse(COPIES_RECORDS, own.get(COPIES_RECORDS, "false")) is True
     backoff_ms, backoff_max_ms = _own_number(own, RETRY_BACKOFF), _own_number(own, RETRY_BACKOFF_MAX)
     return ShareGroupSettings(
@@ -133,7 +133,7 @@ def share_group_settings(
             retry_backoff_ms=min(backoff_ms, backoff_max_ms),
             retry_backoff_max_ms=backoff_max_ms,
             sets_aside=bool(topic),
-            unobeyed=unobeyed if wanted else None,
+            ignored=ignored if wanted else None,
         ),
         isolation=FetchIsolation.TXN_COMMITTED if committed else FetchIsolation.HIGH_WATERMARK,
         offset_reset=parse_offset_reset(_text(own, "share.auto.offset.reset")),

@@ -40,7 +40,7 @@ from ottla.node.share.delayed_delivery import (
 from ottla.node.share.in_flight_records import ACQUIRED
 from ottla.node.share.record_state import SET_ASIDE
 from ottla.node.share.release_records import complete, expire, release_all, take_back
-from ottla.node.share.set_aside import mark_archived, set_aside_records
+from ottla.node.share.set_aside import find_set_aside, mark_archived
 from ottla.node.share.share_window import ARCHIVED, ARCHIVING, ShareWindow
 from ottla.node.share.share_words import (
     NOTHING_TO_WRITE,
@@ -125,7 +125,7 @@ class SharePartition:
 
     @property
     def in_flight_count(self) -> int:
-        """The number of records in flight."""
+        """The number of records in flight, as `ShareWindow.in_flight_count` counts them."""
         return self._window.in_flight_count()
 
     @property
@@ -182,7 +182,7 @@ class SharePartition:
 
     @property
     def delays_from(self) -> int:
-        """The offset from which a fetch must find the due times of records."""
+        """The offset from which a fetch must find the due times of records; 0 if delivery is not delayed."""
         return self._window.delayed.next_offset if self._window.delayed is not None else 0
 
     # ---- state
@@ -190,7 +190,8 @@ class SharePartition:
     def restore(self, state: StateRead, initial_offset: int) -> None:
         """Begin with the state that was read; a group without a start offset begins at `initial_offset`.
 
-        Raises KafkaError if the state could not be read, and may be read again, or if it is not valid.
+        Raises KafkaError if the state could not be read, after which this may be called again, or if it is
+        not valid, after which the share-partition is FAILED.
         """
         assert self.status is SharePartitionStatus.EMPTY, self.status
         if state.error is not ErrorCode.NONE:
@@ -261,10 +262,13 @@ class SharePartition:
         batch_size: int,
         is_strict: bool,
     ) -> list[AcquiredRecords]:
-        """Give records of a fetch to a member. This writes no state."""
+        """Give records of a fetch to a member and return them; none while records may not be acquired.
+
+        This writes no state.
+        """
         if not self.is_active:
             return []
-        asked = Acquisition(
+        acquisition = Acquisition(
             window=self._window,
             config=self.config,
             max_states=self._limits.max_states,
@@ -274,7 +278,7 @@ class SharePartition:
             batch_size=batch_size,
             is_strict=is_strict,
         )
-        acquired = acquire(asked, max_records)
+        acquired = acquire(acquisition, max_records)
         if acquired:
             self._holders.add(member)
             if len(self._holders) > self._many_holders:
@@ -378,11 +382,11 @@ class SharePartition:
     @property
     def may_send_letters(self) -> bool:
         """Return True if dead letters may be written now; others must wait for the coordinator's answer."""
-        return self._note.letters is not None or (self.has_letters and bool(self.set_aside(1)))
+        return self._note.letters is not None or (self.has_letters and bool(self.find_set_aside(1)))
 
-    def set_aside(self, max_ranges: int) -> list[ArchivedRecords]:
+    def find_set_aside(self, max_ranges: int) -> list[ArchivedRecords]:
         """Return the first records that wait for their dead letters, if the coordinator has that state."""
-        return set_aside_records(self._window, max_ranges)
+        return find_set_aside(self._window, max_ranges)
 
     def begin_letters(self, letters: DeadLetters) -> WriteState:
         """Return the write that notes a batch of dead letters, which must succeed before it is produced.

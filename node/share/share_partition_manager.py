@@ -32,7 +32,7 @@ from ottla.node.share.dead_letter_queue import DeadLetterQueue, DeadLetterWorld
 from ottla.node.share.delayed_share_fetches import DelayedShareFetches
 from ottla.node.share.led_partition import DELAYED_BYTES, LED_BYTES, LedPartition
 from ottla.node.share.repeated_line import RepeatedLine
-from ottla.node.share.share_fetch import FEW_DELAYED, Acquired, ShareFetch, ShareFetchParams
+from ottla.node.share.share_fetch import FEW_DELAYED, PartitionResult, ShareFetch, ShareFetchParams
 from ottla.node.share.share_group_settings import ShareGroupConfigs
 from ottla.node.share.share_partition import SharePartition
 from ottla.node.share.share_sessions import SessionKey, ShareSession, ShareSessions, TopicIdPartition
@@ -73,7 +73,7 @@ class StatePersister(Protocol):
     async def write(self, requests: Sequence[WriteState]) -> list[StateResult]: ...
 
 
-class Refusal(NamedTuple):
+class AcknowledgeResult(NamedTuple):
     """The result of an acknowledgement; its error is NONE if it was accepted."""
 
     error: ErrorCode = ErrorCode.NONE
@@ -81,9 +81,9 @@ class Refusal(NamedTuple):
 
 
 # The results of acknowledgements, some of which may be futures.
-Answers: TypeAlias = "dict[TopicIdPartition, Refusal | asyncio.Future[Refusal]]"
-ACCEPTED: Final = Refusal()
-_UNKNOWN: Final = Refusal(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+Answers: TypeAlias = "dict[TopicIdPartition, AcknowledgeResult | asyncio.Future[AcknowledgeResult]]"
+ACCEPTED: Final = AcknowledgeResult()
+_UNKNOWN: Final = AcknowledgeResult(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
 
 class SharePartitionManager:
@@ -133,7 +133,7 @@ class SharePartitionManager:
         self.counters = ShareCounters()
         self._delayed = DelayedShareFetches(
             attempt=self._attempt,
-            finished=self._finished,
+            complete=self._complete,
             is_current=self._is_current,
             in_thread=in_thread,
             start_task=start_task,
@@ -200,7 +200,7 @@ class SharePartitionManager:
         self,
         params: ShareFetchParams,
         wanted: Mapping[TopicIdPartition, str],
-        results: dict[TopicIdPartition, Acquired],
+        results: dict[TopicIdPartition, PartitionResult],
     ) -> "ShareFetch | asyncio.Future[ShareFetch]":
         """Acquire records of these partitions, or wait if there are too few.
 
@@ -213,8 +213,10 @@ class SharePartitionManager:
         if not wanted or params.max_records <= 0 or params.max_bytes <= 0 or self._is_closed:
             return fetch
         begun, now_ms = 0, self._now_ms()
-        for place, topic in wanted.items():
-            key = SharePartitionKey(params.key.group, place.topic_id, place.partition)
+        for topic_id_partition, topic in wanted.items():
+            key = SharePartitionKey(
+                params.key.group, topic_id_partition.topic_id, topic_id_partition.partition
+            )
             one = self._find_for(key, params.session, settings.config.record_lock_duration_ms)
             if one is None and begun == MAX_BEGUN:
                 continue  # the next fetches begin the others
@@ -223,19 +225,19 @@ class SharePartitionManager:
                     begun += 1
                     one = self._lead(key, topic, params.connection)
             except KafkaError as error:
-                results[place] = Acquired(error=error.code, topic=topic)
+                results[topic_id_partition] = PartitionResult(error=error.code, topic=topic)
                 continue
-            led[place] = one
+            led[topic_id_partition] = one
             one.core.config = settings.config
-            one.asked_ms = now_ms
+            one.used_ms = now_ms
         self._count_fetches(wanted.values())
         if not led:
-            return self._finished(fetch)
+            return self._complete(fetch)
         return self._serve(fetch)
 
     def _serve(self, fetch: ShareFetch) -> "ShareFetch | asyncio.Future[ShareFetch]":
         if self._attempt(fetch, is_last=fetch.params.max_wait_ms <= 0):
-            return self._finished(fetch)
+            return self._complete(fetch)
         return self._delayed.wait(fetch)
 
     def _is_current(self, fetch: ShareFetch) -> bool:
@@ -244,13 +246,13 @@ class SharePartitionManager:
 
     def _attempt(self, fetch: ShareFetch, *, is_last: bool) -> bool:
         """Acquire available records; return True if the fetch need not wait any longer."""
-        fetch.is_passing_over |= fetch.has_passed_over
-        fetch.has_passed_over = False
+        fetch.is_skipping |= fetch.has_skipped_all
+        fetch.has_skipped_all = False
         fetch.is_short_of_memory = self._led_bytes > self._limit_bytes
         # One half is reserved for the states of records, however many records wait for days.
         left_bytes = self._limit_bytes // 2 - self._delayed_count * DELAYED_BYTES
-        fetch.delays_few = fetch.is_short_of_memory or left_bytes < 0
-        fetch.delays_room = max(left_bytes // DELAYED_BYTES, FEW_DELAYED)
+        fetch.is_short_of_delay_memory = fetch.is_short_of_memory or left_bytes < 0
+        fetch.max_new_delayed = max(left_bytes // DELAYED_BYTES, FEW_DELAYED)
         located = fetch.locate()
         self._follow_changes(fetch)
         if fetch.cold or not (is_last or fetch.is_enough(located)):
@@ -263,7 +265,7 @@ class SharePartitionManager:
         for led in fetch.led.values():
             if led.failure is not None and not led.is_gone:
                 self._drop_failed(led, led.failure)
-        return is_last or not fetch.has_passed_over
+        return is_last or not fetch.has_skipped_all
 
     def _follow_changes(self, fetch: ShareFetch) -> None:
         """Set the timers of share-partitions whose log has changed, and wake other fetches of these."""
@@ -273,13 +275,13 @@ class SharePartitionManager:
             loop.call_soon(led.check_waiting)
         fetch.changed.clear()
 
-    def _finished(self, fetch: ShareFetch) -> ShareFetch:
+    def _complete(self, fetch: ShareFetch) -> ShareFetch:
         """Complete the results: add partitions without records, and the errors of those that are gone."""
         for led, failure in fetch.unreadable:
-            self._tell_unreadable(led, failure)
+            self._log_unreadable(led, failure)
         fetch.unreadable.clear()
-        for place, led in fetch.led.items():
-            if place in fetch.results:
+        for topic_id_partition, led in fetch.led.items():
+            if topic_id_partition in fetch.results:
                 continue
             error = fetch.refusal_of(led)
             if not error and led.failure is not None:
@@ -287,7 +289,9 @@ class SharePartitionManager:
             elif not error and led.is_gone and not led.partition.is_leader:
                 error = ErrorCode.NOT_LEADER_OR_FOLLOWER
             if error or led.may_acquire(fetch):
-                fetch.results[place] = Acquired(error=error, topic=led.partition.topic_partition.topic)
+                fetch.results[topic_id_partition] = PartitionResult(
+                    error=error, topic=led.partition.topic_partition.topic
+                )
         for topic in {one.topic for one in fetch.results.values() if one.error is not ErrorCode.NONE}:
             counters = self._replicas.counters_of(topic)
             if counters is not None:
@@ -391,7 +395,10 @@ class SharePartitionManager:
         led.check_waiting()
 
     def _drop(self, led: LedPartition, *, wakes: bool = True) -> None:
-        """Stop using a share-partition. Waiting fetches are answered, or wait for their other partitions."""
+        """Stop using a share-partition.
+
+        If it `wakes` the fetches that wait for it, they are answered, or wait for their other partitions.
+        """
         if led.is_gone:
             return
         led.is_gone = True
@@ -412,16 +419,16 @@ class SharePartitionManager:
 
     def _drop_failed(self, led: LedPartition, failure: KafkaError) -> None:
         """Drop a share-partition whose records could not be acquired: its state may be changed in part."""
-        self._tell_unreadable(led, failure)
+        self._log_unreadable(led, failure)
         self._drop(led)
 
-    def _tell_unreadable(self, led: LedPartition, failure: KafkaError) -> None:
+    def _log_unreadable(self, led: LedPartition, failure: KafkaError) -> None:
         name = led.partition.topic_partition
         line = self._unreadable.setdefault(name, RepeatedLine())
         self._unreadable.move_to_end(name)
         if len(self._unreadable) > MAX_UNREADABLE:
             self._unreadable.popitem(last=False)
-        line.tell(
+        line.log(
             log,
             self._now_ms(),
             "Records of %s cannot be delivered: %s: %s",
@@ -458,23 +465,27 @@ class SharePartitionManager:
         config = self._settings(key.group).config
         answers: Answers = {}
         topics: set[str] = set()
-        said_in_turns: dict[TopicIdPartition, Sequence[AcknowledgementBatch]] = {}
-        is_large = sum(len(one.types) for said in batches.values() for one in said) > MAX_ACKNOWLEDGED
-        for place, said in batches.items():
-            led = self._led.get(SharePartitionKey(key.group, place.topic_id, place.partition))
+        large: dict[TopicIdPartition, Sequence[AcknowledgementBatch]] = {}
+        is_large = sum(len(one.types) for ranges in batches.values() for one in ranges) > MAX_ACKNOWLEDGED
+        for topic_id_partition, ranges in batches.items():
+            led = self._led.get(
+                SharePartitionKey(key.group, topic_id_partition.topic_id, topic_id_partition.partition)
+            )
             if led is None:
-                answers[place] = _UNKNOWN
+                answers[topic_id_partition] = _UNKNOWN
                 continue
             topics.add(led.partition.topic_partition.topic)
             led.core.config = config
-            led.asked_ms = self._now_ms()
+            led.used_ms = self._now_ms()
             if is_large:
-                said_in_turns[place] = said
-                answers[place] = asyncio.get_running_loop().create_future()
+                large[topic_id_partition] = ranges
+                answers[topic_id_partition] = asyncio.get_running_loop().create_future()
                 continue
-            answers[place] = self._taken(led, said, led.core.acknowledge(key.member, said, self._now_ms()))
-        if said_in_turns:
-            self._start_task(self._acknowledge_in_turns(key, said_in_turns, dict(answers)))
+            answers[topic_id_partition] = self._finish_acknowledgement(
+                led, ranges, led.core.acknowledge(key.member, ranges, self._now_ms())
+            )
+        if large:
+            self._start_task(self._acknowledge_in_turns(key, large, dict(answers)))
         for topic in topics:
             counters = self._replicas.counters_of(topic)
             if counters is not None:
@@ -488,31 +499,33 @@ class SharePartitionManager:
         answers: "Answers",
     ) -> None:
         """Apply acknowledgements of very many records, some in each turn of the loop."""
-        for place, said in batches.items():
-            answer = answers[place]
+        for topic_id_partition, ranges in batches.items():
+            answer = answers[topic_id_partition]
             assert isinstance(answer, asyncio.Future)
-            led = self._led.get(SharePartitionKey(key.group, place.topic_id, place.partition))
+            led = self._led.get(
+                SharePartitionKey(key.group, topic_id_partition.topic_id, topic_id_partition.partition)
+            )
             if led is None:
                 _give(answer, _UNKNOWN)
                 continue
-            outcome = await take_turns(led.core.acknowledge_in_steps(key.member, said, self._now_ms()))
+            outcome = await take_turns(led.core.acknowledge_in_steps(key.member, ranges, self._now_ms()))
             if led.is_gone:
-                _give(answer, Refusal(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+                _give(answer, AcknowledgeResult(ErrorCode.NOT_LEADER_OR_FOLLOWER))
                 continue
-            taken = self._taken(led, said, outcome)
-            if isinstance(taken, Refusal):
+            taken = self._finish_acknowledgement(led, ranges, outcome)
+            if isinstance(taken, AcknowledgeResult):
                 self._schedule(led)  # a lock may have ended between two steps
                 _give(answer, taken)
             else:
                 taken.add_done_callback(partial(_pass_on, answer))
 
-    def _taken(
-        self, led: LedPartition, said: Sequence[AcknowledgementBatch], outcome: Outcome
-    ) -> "Refusal | asyncio.Future[Refusal]":
-        """Return the result of an acknowledgement, or a future of it if it must be written first."""
+    def _finish_acknowledgement(
+        self, led: LedPartition, ranges: Sequence[AcknowledgementBatch], outcome: Outcome
+    ) -> "AcknowledgeResult | asyncio.Future[AcknowledgeResult]":
+        """Count an acknowledgement and write its outcome; return its result, or a future of it."""
         if outcome.error is not ErrorCode.NONE:
-            return Refusal(outcome.error, outcome.message)
-        self._count_acknowledged(said)
+            return AcknowledgeResult(outcome.error, outcome.message)
+        self._count_acknowledged(ranges)
         return self._write(led, outcome)
 
     def count_failed(self, topics: Iterable[str]) -> None:
@@ -531,28 +544,37 @@ class SharePartitionManager:
                 for kind in range(len(counts)):
                     counts[kind] += types.count(kind)
 
-    def _write(self, led: LedPartition, outcome: Outcome) -> "Refusal | asyncio.Future[Refusal]":
-        """Write the state of an outcome, if there is any to write."""
+    def _write(
+        self, led: LedPartition, outcome: Outcome
+    ) -> "AcknowledgeResult | asyncio.Future[AcknowledgeResult]":
+        """Write the state of an outcome.
+
+        Return ACCEPTED if there is none to write, otherwise a future of the result.
+        """
         self._schedule(led)
         led.check_waiting()
         if outcome.write is None or self._is_closed:
-            return ACCEPTED if outcome.write is None else Refusal(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+            return (
+                ACCEPTED if outcome.write is None else AcknowledgeResult(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+            )
         # A future of its own: a client that disconnects cancels it, and not the write.
-        written: asyncio.Future[Refusal] = asyncio.get_running_loop().create_future()
+        written: asyncio.Future[AcknowledgeResult] = asyncio.get_running_loop().create_future()
         self._start_task(self._persist(led, outcome, written))
         return written
 
-    async def _persist(self, led: LedPartition, outcome: Outcome, written: "asyncio.Future[Refusal]") -> None:
+    async def _persist(
+        self, led: LedPartition, outcome: Outcome, written: "asyncio.Future[AcknowledgeResult]"
+    ) -> None:
         assert outcome.write is not None and outcome.transition is not None
         result = (await self._persister.write([outcome.write]))[0]
-        refusal = ACCEPTED
+        answer = ACCEPTED
         if result.error is ErrorCode.NONE:
             is_more = led.core.persisted(outcome.transition, self._now_ms())
         else:
             is_more = led.core.failed(outcome.transition)
-            refusal = Refusal(*write_error(result))
-            if refusal.error in FENCED and not led.is_gone:
-                log.debug("%s is fenced: %s", led.core.key.coordinator_key, refusal.message)
+            answer = AcknowledgeResult(*write_error(result))
+            if answer.error in FENCED and not led.is_gone:
+                log.debug("%s is fenced: %s", led.core.key.coordinator_key, answer.message)
                 self._drop(led)
         if not led.is_gone:
             self._schedule(led)
@@ -560,7 +582,7 @@ class SharePartitionManager:
             if is_more:
                 led.check_waiting()
         if not written.done():
-            written.set_result(refusal)
+            written.set_result(answer)
         if not led.is_gone and not self.sessions.has_group(led.core.key.group):
             self._drop_unused(led.core.key.group)  # it may have been kept for its dead letters
 
@@ -572,11 +594,11 @@ class SharePartitionManager:
             return
         if led.core.is_active and led.core.may_send_letters:
             led.is_sending_letters = True
-            self._start_task(self._work_off_letters(self._dead_letters, led))
+            self._start_task(self._write_letters(self._dead_letters, led))
 
-    async def _work_off_letters(self, queue: DeadLetterQueue, led: LedPartition) -> None:
+    async def _write_letters(self, queue: DeadLetterQueue, led: LedPartition) -> None:
         try:
-            await queue.work_off(led)
+            await queue.write_all(led)
         finally:
             led.is_sending_letters = False
         self._send_letters(led)  # for records set aside meanwhile
@@ -625,40 +647,41 @@ class SharePartitionManager:
         if session is None:
             return None
         self._delayed.wake(key)
-        places = list(session.partitions)
-        left = self._give_back(key, places)
+        left = self._give_back(key, list(session.partitions))
         if left and not self._is_closed:
             self._start_task(self._give_back_rest(key, left))
         else:
             self._drop_unused(key.group)
         return session
 
-    def _give_back(self, key: SessionKey, places: Sequence[TopicIdPartition]) -> Sequence[TopicIdPartition]:
+    def _give_back(
+        self, key: SessionKey, partitions: Sequence[TopicIdPartition]
+    ) -> Sequence[TopicIdPartition]:
         """Release a member's records in some partitions; return the partitions left for another turn."""
         cost = 0
-        for count, place in enumerate(places):
+        for count, one in enumerate(partitions):
             if cost >= MAX_BEGUN and not self._is_closed:
-                return places[count:]
-            cost += self._cost_of_giving_back(key, place)
-            led = self._led.get(SharePartitionKey(key.group, place.topic_id, place.partition))
+                return partitions[count:]
+            cost += self._cost_of_giving_back(key, one)
+            led = self._led.get(SharePartitionKey(key.group, one.topic_id, one.partition))
             if led is not None and led.core.is_active:
                 self._write(led, led.core.release_all(key.member))
         return ()
 
-    def _cost_of_giving_back(self, key: SessionKey, place: TopicIdPartition) -> int:
+    def _cost_of_giving_back(self, key: SessionKey, partition: TopicIdPartition) -> int:
         """Return the cost of releasing a member's records; a whole turn has `MAX_BEGUN`."""
-        led = self._led.get(SharePartitionKey(key.group, place.topic_id, place.partition))
+        led = self._led.get(SharePartitionKey(key.group, partition.topic_id, partition.partition))
         if led is None or not led.core.may_hold(key.member):
             return 1
         return 1 + led.core.in_flight_range_count // RANGES_OF_ONE
 
-    async def _give_back_rest(self, key: SessionKey, places: Sequence[TopicIdPartition]) -> None:
+    async def _give_back_rest(self, key: SessionKey, partitions: Sequence[TopicIdPartition]) -> None:
         """Release a member's records in very many partitions, some in each turn of the loop."""
-        while places:
+        while partitions:
             await give_way()
             if self.sessions.find(key) is not None:
                 return  # the member has a new session, and keeps the records it holds
-            places = self._give_back(key, places)
+            partitions = self._give_back(key, partitions)
         self._drop_unused(key.group)
 
     def _drop_unused(self, group: str) -> None:
@@ -677,7 +700,7 @@ class SharePartitionManager:
         ended = 0
         while left and (ended < MAX_BEGUN or self._is_closed):
             session = left.pop()
-            ended += 1 + sum(self._cost_of_giving_back(session.key, place) for place in session.partitions)
+            ended += 1 + sum(self._cost_of_giving_back(session.key, one) for one in session.partitions)
             self.end_session(session.key)
         if left:
             self._start_task(self._end_rest(left))
@@ -690,7 +713,10 @@ class SharePartitionManager:
                 self.end_session(session.key)
 
     def pause(self, milliseconds: int) -> "asyncio.Future[None]":
-        """Return a future that is done after this time: a member without a session would retry at once."""
+        """Return a future that is done after this time.
+
+        Without such a wait a member whose session was rejected would retry at once.
+        """
         loop = asyncio.get_running_loop()
         future: asyncio.Future[None] = loop.create_future()
         timer = loop.call_later(max(0, milliseconds) / 1000, _settle, future)
@@ -742,12 +768,14 @@ class SharePartitionManager:
         self._timers.close()
 
 
-def _give(answer: "asyncio.Future[Refusal]", refusal: Refusal) -> None:
+def _give(answer: "asyncio.Future[AcknowledgeResult]", result: AcknowledgeResult) -> None:
     if not answer.done():  # it is cancelled if the client has disconnected
-        answer.set_result(refusal)
+        answer.set_result(result)
 
 
-def _pass_on(answer: "asyncio.Future[Refusal]", written: "asyncio.Future[Refusal]") -> None:
+def _pass_on(
+    answer: "asyncio.Future[AcknowledgeResult]", written: "asyncio.Future[AcknowledgeResult]"
+) -> None:
     if written.cancelled():
         answer.cancel()
     else:
@@ -759,12 +787,12 @@ def _settle(future: "asyncio.Future[None]") -> None:
         future.set_result(None)
 
 
-def answered(answers: Answers) -> dict[TopicIdPartition, Refusal] | None:
+def results_if_done(answers: Answers) -> dict[TopicIdPartition, AcknowledgeResult] | None:
     """Return the results, None while some are futures."""
-    done = {place: one for place, one in answers.items() if isinstance(one, Refusal)}
+    done = {key: one for key, one in answers.items() if isinstance(one, AcknowledgeResult)}
     return done if len(done) == len(answers) else None
 
 
-async def until_answered(answers: Answers) -> dict[TopicIdPartition, Refusal]:
+async def await_results(answers: Answers) -> dict[TopicIdPartition, AcknowledgeResult]:
     """Wait for all results and return them."""
-    return {place: one if isinstance(one, Refusal) else await one for place, one in answers.items()}
+    return {key: one if isinstance(one, AcknowledgeResult) else await one for key, one in answers.items()}

@@ -31,7 +31,9 @@ class TopicIdPartition(NamedTuple):
 
 
 class CachedPartition:
-    """A partition of a session; `must_send` until a response has it, and after an error.
+    """A partition of a session.
+
+    With `must_send` the next response must have it: it was added to a session that existed, or had an error.
 
     `topic` is the last known name of the topic, None if it was never known.
     """
@@ -55,15 +57,15 @@ class ShareSession:
         self.epoch = 1
         self.partitions: dict[TopicIdPartition, CachedPartition] = {}
 
-    def note_sent(self, place: TopicIdPartition, *, is_failed: bool, has_records: bool) -> bool:
+    def note_sent(self, partition: TopicIdPartition, *, is_failed: bool, has_records: bool) -> bool:
         """Note a result for a partition; return True if the response must have it."""
-        cached = self.partitions.get(place)
+        cached = self.partitions.get(partition)
         if cached is None:
             return True
         must_send = has_records or cached.must_send or is_failed
         cached.must_send = is_failed
         if has_records:  # read last next time, so that no partition starves
-            self.partitions[place] = self.partitions.pop(place)
+            self.partitions[partition] = self.partitions.pop(partition)
         return must_send
 
 
@@ -119,8 +121,8 @@ class ShareSessions:
         """
         assert key not in self._sessions, key
         session = ShareSession(key, connection, now_ms)
-        for place, topic in partitions:
-            session.partitions[place] = CachedPartition(topic, must_send=False)
+        for topic_id_partition, topic in partitions:
+            session.partitions[topic_id_partition] = CachedPartition(topic, must_send=False)
         needed = SESSION_BYTES + len(session.partitions) * PARTITION_BYTES
         if len(self._sessions) >= self._max_sessions() or self.used_bytes + needed > self._limit_bytes:
             raise KafkaError(ErrorCode.SHARE_SESSION_LIMIT_REACHED)
@@ -163,7 +165,10 @@ class ShareSessions:
         return session
 
     def advance(self, key: SessionKey, epoch: int) -> ShareSession:
-        """Accept a request that does not change the partitions."""
+        """Accept a request that does not change the partitions; raises KafkaError as `check` does.
+
+        A request with the initial epoch is rejected, since `create` begins a session.
+        """
         if epoch == INITIAL_EPOCH:
             raise KafkaError(ErrorCode.INVALID_SHARE_SESSION_EPOCH)
         session = self.check(key, epoch)
@@ -180,19 +185,23 @@ class ShareSessions:
     ) -> ShareSession:
         """Accept a request that changes the partitions; one that is both added and forgotten is forgotten.
 
-        Raises KafkaError with SHARE_SESSION_LIMIT_REACHED if there is no memory for them, and changes nothing
-        then.
+        Raises KafkaError as `check` does, and with SHARE_SESSION_LIMIT_REACHED if there is no memory for
+        them. Nothing is changed then.
         """
         session = self.check(key, epoch)
         known = session.partitions
-        new = {place: topic for place, topic in added if place not in known}
+        new = {
+            topic_id_partition: topic
+            for topic_id_partition, topic in added
+            if topic_id_partition not in known
+        }
         if new and self.used_bytes + len(new) * PARTITION_BYTES > self._limit_bytes:
             raise KafkaError(ErrorCode.SHARE_SESSION_LIMIT_REACHED)
         before = len(known)
-        for place, topic in new.items():
-            known[place] = CachedPartition(topic, must_send=True)
-        for place in forgotten:
-            known.pop(place, None)
+        for topic_id_partition, topic in new.items():
+            known[topic_id_partition] = CachedPartition(topic, must_send=True)
+        for topic_id_partition in forgotten:
+            known.pop(topic_id_partition, None)
         self.partition_count += len(known) - before
         session.epoch = next_epoch(session.epoch)
         return session

@@ -101,8 +101,8 @@ class ShareViews:
 
     async def _ask_peer(self, leader: int, keys: Iterable[SharePartitionKey], max_ranges: int) -> Views:
         peer = await self._connect(leader, PURPOSE)
-        request = await take_turns(_question(keys, max_ranges))
-        return await take_turns(_answers(await peer.request(request, DescribeSharePartitionsResponse)))
+        request = await take_turns(_request_of(keys, max_ranges))
+        return await take_turns(_views_of(await peer.request(request, DescribeSharePartitionsResponse)))
 
     async def answer_peer(self, request: DescribeSharePartitionsRequest) -> DescribeSharePartitionsResponse:
         """Answer another node with the views of share-partitions that this node leads."""
@@ -127,7 +127,7 @@ class ShareViews:
         return DescribeSharePartitionsResponse(groups=groups)
 
 
-def _question(keys: Iterable[SharePartitionKey], max_ranges: int) -> Steps[DescribeSharePartitionsRequest]:
+def _request_of(keys: Iterable[SharePartitionKey], max_ranges: int) -> Steps[DescribeSharePartitionsRequest]:
     by_group: dict[str, dict[bytes, list[int]]] = {}
     for key in keys:
         yield
@@ -145,7 +145,7 @@ def _question(keys: Iterable[SharePartitionKey], max_ranges: int) -> Steps[Descr
     return DescribeSharePartitionsRequest(max_ranges=max_ranges, groups=groups)
 
 
-def _answers(response: DescribeSharePartitionsResponse) -> Steps[Views]:
+def _views_of(response: DescribeSharePartitionsResponse) -> Steps[Views]:
     views: Views = {}
     for group in response.groups:
         for topic in group.topics:

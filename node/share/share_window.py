@@ -142,7 +142,7 @@ class ShareWindow:
             below -= max(records.lasts[end - 1] - self.start_offset + 1, 0)
         return records.offset_count - below - self.waiting_count - self.delivery_complete_count
 
-    def records_became_available(self) -> None:
+    def note_available(self) -> None:
         """Note that the next fetch may acquire records in flight."""
         self._find_available = True
 
@@ -155,16 +155,16 @@ class ShareWindow:
         begin, end = self.records.span(self.start_offset, offset - 1)
         return begin >= end
 
-    def was_acquired_before(self, offset: int) -> None:
+    def note_acquired_before(self, offset: int) -> None:
         """Note that fetches have acquired everything before this offset, gaps included."""
         if self.gap is None:
             return
         if self.is_gap_active() and offset <= self.gap.end_offset:
-            self.nothing_before(offset)
+            self.note_nothing_before(offset)
         else:
             self.gap = None
 
-    def nothing_before(self, offset: int) -> None:
+    def note_nothing_before(self, offset: int) -> None:
         """Note that the log has no records for the gaps before this offset."""
         if self.gap is not None and self.gap.gap_start_offset < offset:
             self.gap.gap_start_offset = offset
@@ -221,7 +221,7 @@ class ShareWindow:
         if state == AVAILABLE:
             self._find_available = True
 
-    def counted(self, index: int) -> int:
+    def offsets_from_start(self, index: int) -> int:
         """Return the number of offsets of a range from the start offset on."""
         return max(self.records.lasts[index] - max(self.start_offset, self.records.firsts[index]) + 1, 0)
 
@@ -241,7 +241,7 @@ class ShareWindow:
                 # A move that waits for the coordinator ends here, too: without a holder it is not taken back.
                 records.move(index, ARCHIVED, None, 0)
             if is_counted:
-                self.delivery_complete_count += self.counted(index)
+                self.delivery_complete_count += self.offsets_from_start(index)
         records.merge(begin, end)
         return True
 
@@ -265,7 +265,7 @@ class ShareWindow:
             following = records.firsts[count]
             if gap is not None:
                 following = min(following, gap)
-            self.delivery_complete_count -= sum(map(self.counted, range(count)))
+            self.delivery_complete_count -= sum(map(self.offsets_from_start, range(count)))
             self.start_offset = max(before, following)
         records.drop_front(count)
         return self.start_offset != before
@@ -275,7 +275,7 @@ class ShareWindow:
         if offset <= self.start_offset:
             return False
         offset = min(offset, MAX_OFFSET)
-        self.nothing_before(offset)
+        self.note_nothing_before(offset)
         records = self.records
         if not records:
             self.start_offset = self.end_offset = offset
@@ -304,7 +304,9 @@ class ShareWindow:
         assert not records or records.lasts[-1] <= self.end_offset, (records.lasts[-1], self.end_offset)
         assert records or self.start_offset == self.end_offset, (self.start_offset, self.end_offset)
         terminal = [index for index, state in enumerate(records.states) if state in TERMINAL]
-        assert self.delivery_complete_count == sum(map(self.counted, terminal)), self.delivery_complete_count
+        assert self.delivery_complete_count == sum(map(self.offsets_from_start, terminal)), (
+            self.delivery_complete_count
+        )
         waiting = [index for index, state in enumerate(records.states) if state == WAITING]
         sizes = [records.lasts[index] - records.firsts[index] + 1 for index in waiting]
         assert self.waiting_count == sum(sizes), self.waiting_count

@@ -13,7 +13,7 @@ from ottla.node.counters.share_counters import DeadLetterCounts
 
 # Exceptions other than KafkaError that unforeseen contents of a record may cause in its readers. A producer
 # wrote them, so they fail the work on these records and not the node. An AssertionError is still our bug.
-UNFORESEEN: Final = (ArithmeticError, LookupError, RuntimeError, ValueError, struct.error)
+UNEXPECTED_ERRORS: Final = (ArithmeticError, LookupError, RuntimeError, ValueError, struct.error)
 
 MAX_DELIVERY_COUNT: Final = 32_767  # an int16 in the messages
 # Kafka does not throttle records below this delivery count.
@@ -52,7 +52,7 @@ SHARE_PARTITION_MOVES: Final[Mapping[SharePartitionStatus, frozenset[SharePartit
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShareConfig:
-    """The settings of a group, from its own configuration or from the node's."""
+    """The settings of a share group at the share-partitions, from its own configuration or the node's."""
 
     record_lock_duration_ms: int = 30_000
     delivery_count_limit: int = 5
@@ -64,7 +64,7 @@ class ShareConfig:
     # Records that are rejected or at the delivery limit wait for their dead letter before they are archived.
     sets_aside: bool = False
     # Counts records archived at once although the group wants dead letters, if share.version forbids them.
-    unobeyed: DeadLetterCounts | None = field(default=None, compare=False)
+    ignored: DeadLetterCounts | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         assert self.record_lock_duration_ms > 0, self
@@ -72,10 +72,13 @@ class ShareConfig:
         assert self.partition_max_record_locks > 0, self
         assert 0 <= self.retry_backoff_ms <= self.retry_backoff_max_ms, self
 
-    def count_undelivered(self, records: int) -> None:
-        """Count records that are archived without the dead letters that their group wants."""
-        if self.unobeyed is not None:
-            self.unobeyed.unobeyed += records
+    def count_without_letters(self, records: int) -> None:
+        """Count records that are archived without the dead letters that their group wants.
+
+        Nothing is counted unless share.version forbids dead letters.
+        """
+        if self.ignored is not None:
+            self.ignored.ignored += records
 
     def backoff_ms(self, delivery_count: int) -> int:
         """Return the back-off of a record by its delivery count: doubled each time, up to the maximum."""

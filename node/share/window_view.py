@@ -28,11 +28,11 @@ class WindowView(NamedTuple):
     """The records of a share-partition between its start and end offset, as numbers of records.
 
     `available` records were read or held before, and are the next to be delivered. `delayed` records are not
-    due yet, and `backing_off` records wait after they were released. `oldest` is the oldest record that is
-    not done with, and has been that for `stalled_ms`. The lists have the records with the most deliveries,
-    and the locks that end first. `letter_failure` is the code of the error of the last attempt to write dead
-    letters, which was `letter_failure_ms` ago; `letters_go_on` is True if attempts go on and no letter was
-    lost so far.
+    due yet, and `backing_off` records wait after they were released. `archived` records may still wait for
+    their dead letters. `oldest` is the oldest record that is not done with, and has been that for
+    `stalled_ms`. The lists have the records with the most deliveries that are not done with, and the locks
+    that end first. `letter_failure` is the code of the error of the last attempt to write dead letters, which
+    was `letter_failure_ms` ago; `letters_go_on` is True if attempts go on and no letter was lost so far.
     """
 
     start_offset: int
@@ -60,7 +60,7 @@ def view_window(
     records, start = window.records, window.start_offset
     acquired = available = acknowledged = archived = delayed = backing_off = 0
     held: list[int] = []
-    undone: list[int] = []  # were delivered, and are not done with
+    unfinished: list[int] = []  # were delivered, and are not done with
     oldest: int | None = None
     for index, (first, last, state) in enumerate(
         zip(records.firsts, records.lasts, records.states, strict=True)
@@ -89,7 +89,7 @@ def view_window(
         if oldest is None:
             oldest = index
         if records.counts[index]:
-            undone.append(index)
+            unfinished.append(index)
 
     def show(index: int) -> RangeView:
         is_held = records.states[index] == ACQUIRED
@@ -114,6 +114,8 @@ def view_window(
         delivery_count_limit=delivery_count_limit,
         stalled_ms=stalled_ms,
         oldest=None if oldest is None else show(oldest),
-        most_delivered=[show(one) for one in nlargest(max_ranges, undone, key=records.counts.__getitem__)],
+        most_delivered=[
+            show(one) for one in nlargest(max_ranges, unfinished, key=records.counts.__getitem__)
+        ],
         next_locks=[show(one) for one in nsmallest(max_ranges, held, key=records.times_ms.__getitem__)],
     )

@@ -13,7 +13,7 @@ login_key       finds the key for the salts of unknown users and of the first us
 log_dirs        claims the log directories, and opens the logs in them
 peer_watch      detects that the process of another node has ended
 metadata        makes the metadata, and the registration of this broker
-replicas        makes the partitions, before any log is open
+replicas        makes the replica manager, before any log is open
 coordinators    makes the coordinators, and the clients of those on other nodes
 care            makes the replication, and the maintenance of logs
 balance         makes the balancer, which works while this node is the controller

@@ -44,7 +44,7 @@ def make_care(base: Foundation, parts: QuorumServices, replicas: ReplicaManager)
             until_safe=lambda partition: maintenance.flusher.until_safe(partition),
             keep_log_starts=lambda: maintenance.checkpoint(LOG_START_OFFSET_CHECKPOINT),
             keep_recovery_points=lambda: maintenance.checkpoint(RECOVERY_POINT_CHECKPOINT),
-            must_rest=world.disk.is_behind,
+            must_pause=world.disk.is_behind,
         ),
         num_fetchers=lambda: base.config.num_replica_fetchers,
         alter_partition=parts.metadata.submit,
@@ -66,7 +66,7 @@ def make_care(base: Foundation, parts: QuorumServices, replicas: ReplicaManager)
             bytes_per_second=lambda: base.config.ottla_log_scrub_bytes_per_second,
             refilling=lambda log, end_offset: maintenance.refilling(log, end_offset),
         ),
-        replicas=DamagedReplicas(find=replicas.find, tell_leader=replication.report_again),
+        replicas=DamagedReplicas(find=replicas.find, notify_leader=replication.report_again),
         metadata_damage=lambda: damage_in(config.metadata_log_dir / f"{METADATA_TOPIC}-0", world.disk),
         key_bytes=lambda: cleaner_key_bytes(base),
     )

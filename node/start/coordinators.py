@@ -181,7 +181,7 @@ def _make_transactions(
         connect=base.peers.client,
         writer=marker_writer,
         start_task=base.tasks.start,
-        written=txns.tell,
+        written=txns.send,
         fenced=lambda index, job: txns.fail_shard(index, job.coordinator_epoch),
         chance=world.chance,
         timeout_ms=lambda: base.config.request_timeout_ms,

@@ -27,7 +27,7 @@ from ottla.node.memory.memory_uses import MemoryUses
 from ottla.node.net.act_for import ActingNode, ActingSecrets
 from ottla.node.net.connection_info import network_of
 from ottla.node.net.connection_quota import ConnectionQuota
-from ottla.node.net.handshake_lane import HandshakeLane
+from ottla.node.net.handshake_executor import HandshakeExecutor
 from ottla.node.net.own_hosts import own_hosts
 from ottla.node.net.peer_handshake import PeerGate, PeerIdentity
 from ottla.node.net.peer_network import ControllerDoor, EndedConnection, PeerNetwork
@@ -102,12 +102,12 @@ class Foundation:
     peer_connection_lost: Signal[EndedConnection]  # a connection of this node to another has ended
     cut_off: Signal[bool]  # True when other nodes may lead its partitions now, False when not
     connection_quota: ConnectionQuota
-    handshakes: HandshakeLane
+    handshakes: HandshakeExecutor
     failed_logins: FailedLogins
     false_credentials: FalseCredentials  # has a key after the log directories are claimed
     token_verifiers: TokenVerifiers
     link_accepted: Signal[AcceptedLink]  # at a listener that also serves Kafka's protocol
-    lasting_work: list[Callable[[], Coroutine[Any, Any, None]]]  # to start with the node's tasks
+    background_work: list[Callable[[], Coroutine[Any, Any, None]]]  # to start with the node's tasks
     listener_tls: SecurityReload
     audit: AuditLog
     authorizer: Authorizer | None  # None: every client may do everything
@@ -215,7 +215,7 @@ def make_foundation(config: BrokerConfig, world: World) -> Foundation:
             login=lambda: node_login(state.config),
             on_lost=peer_connection_lost,
             controllers=ControllerDoor(
-                is_one=addresses.is_only_controller,
+                is_controller_only=addresses.is_only_controller,
                 tls=None
                 if (of_controllers := config.controller_security) is None
                 else partial(listener_tls.dialling, of_controllers.listener),
@@ -226,14 +226,14 @@ def make_foundation(config: BrokerConfig, world: World) -> Foundation:
         peer_connection_lost=peer_connection_lost,
         cut_off=Signal[bool](),
         connection_quota=connection_quota,
-        handshakes=HandshakeLane(),
+        handshakes=HandshakeExecutor(),
         failed_logins=FailedLogins(failure_allowance(config)),
         false_credentials=FalseCredentials(dispatcher.scram_credentials),
         token_verifiers=TokenVerifiers(world.clock.now_ms),
         link_accepted=Signal[AcceptedLink](),
-        lasting_work=[],
+        background_work=[],
         audit=audit,
-        authorizer=None if config.authorizer is None else Authorizer(config.authorizer, audit.judged),
+        authorizer=None if config.authorizer is None else Authorizer(config.authorizer, audit.log_decision),
         listener_tls=listener_tls,
         served_apis=served_apis,
         dispatcher=dispatcher,

@@ -58,10 +58,10 @@ async def _note_groups(services: Services) -> None:
     groups, _ = await take_turns(read_groups.read_groups(services, MAX_OFFSETS))
     starts, _ = await take_turns(read_share_starts.read_share_starts(services, MAX_OFFSETS))
     places = await take_turns(_places(offsets for _, offsets in groups))
-    asked = dict.fromkeys(places + read_share_starts.places_of(starts))
-    if not asked:
+    partitions = dict.fromkeys(places + read_share_starts.ends_to_measure(starts))
+    if not partitions:
         return
-    ends = await read_groups.measure(services, list(asked))
+    ends = await read_groups.measure(services, list(partitions))
 
     def note_lags() -> Steps[None]:
         for group, offsets in groups:

@@ -64,7 +64,11 @@ def _mark(manager: LogManager) -> None:
 
 
 def new_cluster_id(base: Foundation) -> bytes:
-    """Return the id of a new cluster: equal for voters with the same secret and the same list of voters."""
+    """Return the id of a new cluster: `cluster.id`, or else one derived from the secret and the voters.
+
+    The latter is equal for all voters with the same secret and the same list of voters; without either it is
+    random.
+    """
     config = base.config
     if config.cluster_id is not None:
         return config.cluster_id
@@ -78,7 +82,10 @@ def new_cluster_id(base: Foundation) -> bytes:
 
 
 def load_logs(base: Foundation, image: MetadataImage) -> None:
-    """Open all logs, and recover those that an unclean shutdown may have damaged. Blocks."""
+    """Open all logs, and recover those that an unclean shutdown may have damaged. Blocks.
+
+    Logs of partitions that `image` does not have are renamed to `-stray`.
+    """
     manager, config = base.log_manager, base.config
     threads = max(1, config.num_recovery_threads_per_data_dir * len(config.log_dirs))
     if threads == 1:

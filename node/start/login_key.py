@@ -34,7 +34,7 @@ def find_login_key(base: Foundation) -> bytes:
         return made
     path = config.metadata_log_dir / LOGIN_KEY
     try:
-        return _kept(base.log_manager.disk, path, made)
+        return _load_or_store(base.log_manager.disk, path, made)
     except OSError as error:
         log.warning(
             "%s, the key for the salts of unknown users, cannot be read or written (%s), so these salts have "
@@ -46,7 +46,7 @@ def find_login_key(base: Foundation) -> bytes:
         return made
 
 
-def _kept(disk: Disk, path: Path, made: bytes) -> bytes:
+def _load_or_store(disk: Disk, path: Path, made: bytes) -> bytes:
     if disk.exists(path):
         found = disk.read_file(path)
         if len(found) == KEY_BYTES:

@@ -43,11 +43,11 @@ def make_metadata(base: Foundation, opened: OpenQuorum, listeners: Sequence[List
         retry_backoff_ms=config.controller_quorum_retry_backoff_ms,
         is_connected=lambda node_id: _has_peer(listeners, node_id),
         encoded_answers=EncodedAnswers(base.memory.encoded_answers),
-        before_image=lambda image: _judge_by(base, image),
+        before_image=lambda image: _update_acls(base, image),
         take_mutations=base.dispatcher.quotas.mutations.take,
     )
     base.addresses.follow(lambda: runtime.image)
-    _judge_by(base, opened.image)
+    _update_acls(base, opened.image)
     registered = registered_listeners(config, listeners)
     feed = None
     if config.is_voter or config.may_vote:
@@ -67,7 +67,7 @@ def make_metadata(base: Foundation, opened: OpenQuorum, listeners: Sequence[List
         is_voter=feed is not None,
         controller_changed=lambda: lifecycle.controller_changed(),
     )
-    runtime.suspects.look_by(watch.look)
+    runtime.suspects.probe_by(watch.probe)
     lifecycle: BrokerLifecycle | ControllerLifecycle
     if config.is_broker:
         lifecycle = BrokerLifecycle(
@@ -90,8 +90,8 @@ def make_metadata(base: Foundation, opened: OpenQuorum, listeners: Sequence[List
 
     base.cut_off.connect(cut_off)
     elections = ElectionCounters(lambda: runtime.is_controller)
-    watch.meet_brokers(runtime.image, everything(runtime.image))
-    runtime.add_listener(watch.meet_brokers)
+    watch.update_brokers(runtime.image, all_changes(runtime.image))
+    runtime.add_listener(watch.update_brokers)
     runtime.add_listener(elections.note)
     runtime.add_controller_listener(lifecycle.controller_changed)
     runtime.add_controller_listener(watch.leader_changed)
@@ -151,8 +151,11 @@ async def create_topic(metadata: MetadataRuntime, topic: NewTopic) -> None:
             raise KafkaError(ErrorCode(created.error_code), created.error_message or "")
 
 
-def everything(image: MetadataImage) -> MetadataChanges:
-    """Return the changes from an empty image to this one."""
+def all_changes(image: MetadataImage) -> MetadataChanges:
+    """Return the changes from an empty image to this one, without those of settings.
+
+    At start each part is made with the settings of the image already.
+    """
     return MetadataChanges(
         topics=tuple(ChangedTopic(None, topic) for topic in image.topics.by_name.values()),
         configs=frozenset(),
@@ -164,7 +167,7 @@ def everything(image: MetadataImage) -> MetadataChanges:
     )
 
 
-def _judge_by(base: Foundation, image: MetadataImage) -> None:
+def _update_acls(base: Foundation, image: MetadataImage) -> None:
     """Let the authorizer decide by the ACLs of this image."""
     if base.authorizer is not None:
         base.authorizer.update(image.acls)

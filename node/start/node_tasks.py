@@ -20,7 +20,7 @@ class NodeTasks:
     def __init__(self) -> None:
         self._group: asyncio.TaskGroup | None = None
         self._running: dict[asyncio.Task[Any], None] = {}
-        self._lasting: asyncio.Task[Any] | None = None
+        self._background: asyncio.Task[Any] | None = None
 
     @property
     def are_open(self) -> bool:
@@ -54,23 +54,23 @@ class NodeTasks:
         task.add_done_callback(self._ended)
         return task
 
-    def start_lasting(self, work: Coroutine[Any, Any, T], /) -> "asyncio.Task[T]":
+    def start_background(self, work: Coroutine[Any, Any, T], /) -> "asyncio.Task[T]":
         """Start the one task that `end` does not cancel, but waits for: its owner asks it to end."""
         task = self.start(work)
-        self._lasting = task
+        self._background = task
         return task
 
     def abandon(self) -> None:
-        """Cancel the lasting task, as if the process were killed."""
-        if self._lasting is not None:
-            self._lasting.cancel()
+        """Cancel the background task, as if the process were killed."""
+        if self._background is not None:
+            self._background.cancel()
 
     async def end(self) -> None:
-        """Cancel all tasks but the lasting one, wait for all, and raise the errors of those that failed."""
+        """Cancel all but the background task, wait for all, and raise the errors of those that failed."""
         group, self._group = self._group, None
         assert group is not None
         for task in tuple(self._running):
-            if task is not self._lasting:
+            if task is not self._background:
                 task.cancel()
         await group.__aexit__(*sys.exc_info())
 

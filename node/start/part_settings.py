@@ -60,6 +60,7 @@ def client_quotas(config: BrokerConfig, now_ms: Callable[[], int]) -> ClientQuot
 
 
 def fetcher_settings(config: BrokerConfig) -> FetcherSettings:
+    """Return the settings of the fetchers that copy partitions from their leaders (`replica.*`)."""
     return FetcherSettings(
         bounds=FetchBounds(
             max_bytes=config.replica_fetch_response_max_bytes,

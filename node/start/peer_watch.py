@@ -20,9 +20,9 @@ from ottla.node.wire.messages.api_versions import ApiVersionsRequest, ApiVersion
 # A dying process closes its sockets one by one, so its port may still accept the first connection.
 GONE_PROBES: Final = 4
 GONE_PROBE_PAUSE_S: Final = 0.05
-PULSE: Final = ApiVersionsRequest(client_software_name="ottla-pulse", client_software_version="1")
-PULSE_PURPOSE: Final = "pulse"
-PULSE_TIMEOUT_S: Final = 5.0
+PROBE: Final = ApiVersionsRequest(client_software_name="ottla-pulse", client_software_version="1")
+PROBE_PURPOSE: Final = "pulse"
+PROBE_TIMEOUT_S: Final = 5.0
 CLOSING_S: Final = 0.01  # the time in which a dying process closes its other connections
 
 
@@ -52,21 +52,21 @@ class PeerWatch:
         self._is_voter = is_voter
         self._controller_changed = controller_changed
         self._looked_for: set[tuple[int, int]] = set()  # processes being probed, by node and broker epoch
-        self._pulses: dict[int, asyncio.Task[None]] = {}  # the last pulse of each node
+        self._probes: dict[int, asyncio.Task[None]] = {}  # the last probe of each node
 
-    async def look(self, node_id: int) -> None:
+    async def probe(self, node_id: int) -> None:
         """Send a request to a node, and suspect the node if the connection ends instead of a response."""
         if node_id == self._node_id or not self._tasks.are_open:
             return
-        pulse = self._pulses.get(node_id)
-        if pulse is None or pulse.done():
-            pulse = self._pulses[node_id] = self._tasks.start(self._feel_pulse(node_id))
-        # A caller may give up before the handshake of a new connection is over; the pulse continues.
-        await asyncio.shield(pulse)
+        probe = self._probes.get(node_id)
+        if probe is None or probe.done():
+            probe = self._probes[node_id] = self._tasks.start(self._probe(node_id))
+        # A caller may give up before the handshake of a new connection is over; the probe continues.
+        await asyncio.shield(probe)
 
-    async def _feel_pulse(self, node_id: int) -> None:
+    async def _probe(self, node_id: int) -> None:
         try:
-            await self._peers.ask(node_id, PULSE_PURPOSE, PULSE, ApiVersionsResponse, PULSE_TIMEOUT_S)
+            await self._peers.ask(node_id, PROBE_PURPOSE, PROBE, ApiVersionsResponse, PROBE_TIMEOUT_S)
         except KafkaError as error:
             if error.code is ErrorCode.NETWORK_EXCEPTION:
                 self._suspect(node_id)
@@ -89,11 +89,11 @@ class PeerWatch:
             self._metadata.encoded_answers.clear()  # they may name a controller that has ended
             self._controller_changed()
 
-    def meet_brokers(self, image: MetadataImage, changes: MetadataChanges) -> None:
+    def update_brokers(self, image: MetadataImage, changes: MetadataChanges) -> None:
         """Note that a broker that has registered again is a new process."""
         for broker_id in changes.brokers - {self._node_id}:
             if broker_id in image.brokers:
-                self._peers.registered(broker_id, image.brokers[broker_id].broker_epoch)
+                self._peers.note_registration(broker_id, image.brokers[broker_id].broker_epoch)
 
     def leader_changed(self) -> None:
         """If this node has become the controller, probe the brokers without a connection to it."""
@@ -124,10 +124,10 @@ class PeerWatch:
             return False
         if (node_id, broker.broker_epoch) not in self._looked_for:
             self._looked_for.add((node_id, broker.broker_epoch))
-            self._tasks.start(self._look_whether_gone(node_id, broker.broker_epoch))
+            self._tasks.start(self._check_if_gone(node_id, broker.broker_epoch))
         return True
 
-    async def _look_whether_gone(self, node_id: int, broker_epoch: int) -> None:
+    async def _check_if_gone(self, node_id: int, broker_epoch: int) -> None:
         suspects = self._metadata.suspects
         try:
             for _ in range(GONE_PROBES):
@@ -136,9 +136,9 @@ class PeerWatch:
                     if self._has_peer(node_id):
                         break
                 if await self._peers.is_refused(node_id):
-                    suspects.is_gone(node_id)
+                    suspects.mark_gone(node_id)
                     if self._is_voter:
-                        self._metadata.peer_is_gone(node_id, broker_epoch)
+                        self._metadata.peer_gone(node_id, broker_epoch)
                     return
                 await asyncio.sleep(GONE_PROBE_PAUSE_S)
             suspects.trust(node_id)

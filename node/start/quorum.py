@@ -33,7 +33,7 @@ ASK_WITH_LOG_MS: Final = 3_000
 JOIN_PAUSE_SECONDS: Final = 0.5
 # Short, so that a node sees that it is a voter already: if it is removed soon, it must not ask again.
 FIRST_LOOK_SECONDS: Final = 0.02
-_NOWHERE: Final = Endpoint("", 0)
+_NO_ENDPOINT: Final = Endpoint("", 0)
 
 log = logging.getLogger(__name__)
 
@@ -58,7 +58,7 @@ async def find_quorum(base: Foundation) -> FoundQuorum | None:
     has_log = config.may_vote and await asyncio.to_thread(base.world.disk.exists, log_directory)
     named = [(one.host, one.port) for one in config.controller_quorum_voters]
     addresses = named or list(config.controller_quorum_bootstrap_servers)
-    identity = LinkIdentity(ZERO_UUID, Peer(config.node_id, ZERO_UUID), _NOWHERE)
+    identity = LinkIdentity(ZERO_UUID, Peer(config.node_id, ZERO_UUID), _NO_ENDPOINT)
     settings = LinkSettings(
         identity,
         b"" if config.cluster_secret is None else cluster_key(config.cluster_secret),
@@ -112,7 +112,8 @@ class OpenQuorum(NamedTuple):
 def open_quorum(base: Foundation, found: FoundQuorum | None, endpoint: Endpoint) -> OpenQuorum:
     """Open the log of a voter, or make the observer of any other node. Blocks.
 
-    `endpoint` is the address at which this node serves other brokers.
+    `endpoint` is the address at which this node serves other brokers. KAFKA_STORAGE_ERROR if the metadata log
+    is damaged and no other voter can repair it, or if a voter without others has partitions but no metadata.
     """
     empty = MetadataImage(cluster_id=base.state.cluster_id)
     config, identity = base.config, base.identity()

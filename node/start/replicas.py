@@ -1,4 +1,4 @@
-"""Makes the partitions of a node, before any log is open."""
+"""Makes the replica manager of a node, before any log is open."""
 
 import asyncio
 
@@ -16,7 +16,7 @@ from ottla.node.work.turns import take_turns
 
 
 def make_replicas(base: Foundation, parts: QuorumServices, gathered: GatheredAnswers) -> ReplicaManager:
-    """Make the partitions of this node; none of their logs is open yet."""
+    """Make the replica manager, which has no partitions yet, and start to measure its load as a leader."""
     config, manager, assignments = base.config, base.log_manager, parts.assignments
     loop = asyncio.get_running_loop()  # kept: finding it takes a system call, and the time is read often
 
@@ -46,7 +46,7 @@ def make_replicas(base: Foundation, parts: QuorumServices, gathered: GatheredAns
         chance=base.world.chance,
         quota_windows=config.replication_quota_window_num,
         quota_window_seconds=config.replication_quota_window_size_seconds,
-        on_fetch_woken=gathered.news,
+        on_fetch_woken=gathered.gather_until_answered,
     )
     base.tasks.start(_measure(base.leader_load, replicas))
     base.dir_offline.connect(went_offline)

@@ -38,7 +38,7 @@ def refuse_to_open(config: BrokerConfig, disk: Disk) -> None:
         ErrorCode.INVALID_CONFIG,
         f"{(marked or config.log_dirs)[0]} belongs to a node that was started with --secure. Without this "
         f"flag any client could use the node. Start it with --secure (its keys: "
-        f"{_place(keys.directory, disk)}), or turn its security off with {SECURE}=false.",
+        f"{_describe_place(keys.directory, disk)}), or turn its security off with {SECURE}=false.",
     )
 
 
@@ -59,7 +59,8 @@ def _is_there(disk: Disk, path: Path) -> bool:
         return False
 
 
-def _place(directory: Path, disk: Disk) -> str:
+def _describe_place(directory: Path, disk: Disk) -> str:
+    """Return the directory of the keys for a message, with advice if it does not exist."""
     if _is_there(disk, directory):
         return str(directory)
     return f"{directory}, which does not exist; set {SECURE_DIR} to their new directory"

@@ -80,7 +80,7 @@ def make_services(
             base.addresses.host_names,
             lambda: base.config.ottla_anonymous_administrators == ANYWHERE,
             base.access_of,
-            base.audit.judged,
+            base.audit.log_decision,
         ),
         audit=base.audit,
         request_counters=base.dispatcher.counters,

@@ -52,7 +52,7 @@ def make_shares(
         is_open=base.connection_quota.is_open,
         dead_letters=_dead_letter_world(base, parts, replicas),
     )
-    base.connection_quota.tell_closed(shares.connection_closed)
+    base.connection_quota.on_close(shares.connection_closed)
     replicas.count_other_sessions(lambda: shares.used_bytes)
     return shares
 

@@ -50,7 +50,7 @@ async def bind_listeners(base: Foundation, gathered: GatheredAnswers) -> list[Li
                 gathered=gathered,
                 access_of=base.access_of,
                 on_peer_lost=base.peer_lost,
-                must_rest=base.world.disk.is_behind,
+                must_pause=base.world.disk.is_behind,
                 is_for_peers=is_for_peers,
                 is_protected=is_protected,
                 unsent=base.unsent,
@@ -63,7 +63,7 @@ async def bind_listeners(base: Foundation, gathered: GatheredAnswers) -> list[Li
                 if address.name in config.listener_sasl
                 else None,
                 on_failed_login=base.audit.failed_login,
-                take_link=None if config.is_broker else partial(_tell_link, base, len(listeners)),
+                take_link=None if config.is_broker else partial(_hand_over_link, base, len(listeners)),
             )
             listeners.append(listener)
             try:
@@ -71,7 +71,7 @@ async def bind_listeners(base: Foundation, gathered: GatheredAnswers) -> list[Li
             except OSError as error:
                 error.add_note(f"{address.name}://{address.host}:{address.port}")
                 raise
-        for security in _of_controllers(config):
+        for security in _controllers_security(config):
             await base.listener_tls.open(security)
         if config.rest_security is not None:
             await base.listener_tls.open(config.rest_security)
@@ -100,12 +100,15 @@ async def rest_token_verifier(base: Foundation) -> Callable[[str], VerifiedToken
     if tokens is None:
         return None
     verifier = await base.token_verifiers.open(REST, tokens)
-    base.lasting_work.append(verifier.run)
+    base.background_work.append(verifier.run)
     return verifier.verify
 
 
-def _of_controllers(config: BrokerConfig) -> list[ListenerSecurity]:
-    """Return the TLS of all controller listeners, and the TLS with which this node dials them."""
+def _controllers_security(config: BrokerConfig) -> list[ListenerSecurity]:
+    """Return the TLS of the controller listeners, and the TLS with which this node dials them.
+
+    That of listeners of this node is left out: `bind_listeners` has read its keys already.
+    """
     names = dict.fromkeys(one.name for one in config.controller_listeners)
     if config.controller_security is not None:
         names[config.controller_security.listener] = None
@@ -114,8 +117,8 @@ def _of_controllers(config: BrokerConfig) -> list[ListenerSecurity]:
     return [config.listener_security[name] for name in names if name in closed]
 
 
-def _tell_link(base: Foundation, place: int, sock: socket.socket, received: bytes) -> None:
-    base.link_accepted(AcceptedLink(place, sock, received))
+def _hand_over_link(base: Foundation, listener_index: int, sock: socket.socket, received: bytes) -> None:
+    base.link_accepted(AcceptedLink(listener_index, sock, received))
 
 
 async def _login_gate(base: Foundation, name: str, *, is_for_nodes_only: bool) -> SaslGate:
@@ -123,11 +126,11 @@ async def _login_gate(base: Foundation, name: str, *, is_for_nodes_only: bool) -
     oauth = base.config.listener_sasl[name].mechanisms.get(OAUTHBEARER)
     if oauth is not None and oauth.tokens is not None:
         verifier = await base.token_verifiers.open(name, oauth.tokens)
-        base.lasting_work.append(verifier.run)
+        base.background_work.append(verifier.run)
     return SaslGate(
         lambda: base.config.listener_sasl[name],
         base.dispatcher,
-        lane=base.handshakes,
+        executor=base.handshakes,
         failures=base.failed_logins,
         unique=base.world.unique,
         false_credentials=base.false_credentials,

@@ -16,12 +16,12 @@ _READER: Final = Path(__file__).with_name("pkcs12_reader.py")
 
 
 class Stamp(NamedTuple):
-    """Identifies the content of a file that was read; links are followed."""
+    """The state of a file, by which a later change is noticed; links are followed."""
 
     device: int
     inode: int
     modified_ns: int
-    changed_ns: int  # including those that others may read
+    changed_ns: int  # of the content or the attributes, such as owner and permissions
     size: int
 
 
@@ -52,7 +52,7 @@ def read_key_pair(store: StoreSettings, owner: str = "") -> KeyPair:
 
 
 def read_authorities(store: StoreSettings, owner: str = "") -> Authorities:
-    """Read the certificates of a truststore; INVALID_CONFIG as above."""
+    """Read the certificates of a truststore; INVALID_CONFIG, with the file, if that fails."""
     if store.certificates is not None:
         return Authorities(f"ssl.truststore.certificates {owner}".rstrip(), store.certificates.encode())
     source = f"ssl.truststore.location {store.location} {owner}".rstrip()
@@ -60,7 +60,10 @@ def read_authorities(store: StoreSettings, owner: str = "") -> Authorities:
 
 
 def stamps_of(stores: Iterable[StoreSettings | None]) -> tuple[Stamp | None, ...]:
-    """Return a stamp for each file of the stores, None for a missing file."""
+    """Return a stamp for each file of the stores, None for a missing file.
+
+    Stores that are given by settings have no file, and are left out.
+    """
     return tuple(
         _stamp(store.location) for store in stores if store is not None and store.location is not None
     )
@@ -107,6 +110,6 @@ def _from_pkcs12(content: bytes, password: str, source: str) -> bytes:
     except (OSError, subprocess.TimeoutExpired) as error:
         raise unusable(source, f"the reader of PKCS12 failed: {error}") from None
     if done.returncode:
-        said = done.stderr.decode("utf-8", "replace").strip().rpartition("\n")[2]
-        raise unusable(source, said.rstrip(".") or "the reader of PKCS12 failed")
+        message = done.stderr.decode("utf-8", "replace").strip().rpartition("\n")[2]
+        raise unusable(source, message.rstrip(".") or "the reader of PKCS12 failed")
     return done.stdout

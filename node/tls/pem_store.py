@@ -38,7 +38,7 @@ class KeyPair:
         return ssl.PEM_cert_to_DER_cert(certificates_in(self.chain, self.source)[0].decode("ascii"))
 
     def load_into(self, context: ssl.SSLContext) -> None:
-        """Load the key into a context; INVALID_CONFIG if OpenSSL rejects it."""
+        """Load the key and its chain into a context; INVALID_CONFIG if OpenSSL rejects them."""
         with _nameless_file(self.chain) as chain, _nameless_file(self.key) as key:
             try:
                 context.load_cert_chain(chain, key, password=self.key_password or "")
@@ -63,7 +63,11 @@ def certificates_in(pem: bytes, source: str) -> list[bytes]:
 
 
 def key_pair(*, chain: bytes, key: bytes, key_password: str | None, source: str) -> KeyPair:
-    """Return the key pair of two PEMs, which may be equal; INVALID_CONFIG if one is not valid."""
+    """Return the key pair of two PEMs, which may be equal.
+
+    INVALID_CONFIG unless there is exactly one private key and at least one certificate. OpenSSL reads them
+    only in `load_into`.
+    """
     keys = [match[0] for match in _KEY.finditer(key)]
     if len(keys) != 1:
         raise unusable(source, f"it must have one private key, but it has {len(keys)}")

@@ -1,4 +1,4 @@
-"""The settings of a key or of certificates, which name a file or contain the PEM, and their conflicts."""
+"""The settings of a keystore or a truststore, which name a file or contain the PEM, and their conflicts."""
 
 from dataclasses import dataclass, field
 from typing import Final
@@ -14,7 +14,7 @@ _TO_PKCS12: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreSettings:
-    """The settings of a key or of certificates: the path of a file, or the PEM itself."""
+    """The settings of a keystore or a truststore: the path of a file, or the PEM itself."""
 
     type: str
     location: str | None
@@ -25,7 +25,7 @@ class StoreSettings:
 
     @property
     def is_given(self) -> bool:
-        """Return True if any setting has a store."""
+        """Return True if a file or PEM is set."""
         return self.location is not None or self.key is not None or self.certificates is not None
 
 
@@ -39,7 +39,10 @@ def type_problem(value: object) -> str | None:
 
 
 def keystore_problem(store: StoreSettings) -> tuple[str, str] | None:
-    """Return the conflicting setting of a keystore and the end of a sentence about it, or None."""
+    """Return the wrong or missing setting of a keystore, and the reason; None if there is no problem.
+
+    The reason is the predicate of a sentence whose subject is the listener or the client.
+    """
     if store.key is not None and store.certificates is None:
         return "ssl.keystore.certificate.chain", "has ssl.keystore.key, so it needs this setting, too."
     if store.certificates is not None and store.key is None:
@@ -48,7 +51,10 @@ def keystore_problem(store: StoreSettings) -> tuple[str, str] | None:
 
 
 def store_problem(name: str, store: StoreSettings) -> tuple[str, str] | None:
-    """Return the setting that conflicts or is missing by Apache Kafka's rules, and the end of a sentence."""
+    """Return the wrong or missing setting of a keystore or truststore, and the reason; None if all is well.
+
+    The rules are those of Apache Kafka. The reason is a predicate, as that of `keystore_problem`.
+    """
     is_inline = store.certificates is not None
     if is_inline and store.location is not None:
         return f"{name}.location", "has the certificates in its settings, so it cannot have a file, too."

@@ -13,9 +13,9 @@ _OF_OUTPUT: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.E
 
 def end_quietly() -> int:
     """Redirect the output to nowhere, as Python flushes it at exit and would complain; return exit code 0."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, 1)
-    os.close(nowhere)
+    dev_null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(dev_null, 1)
+    os.close(dev_null)
     return 0
 
 

@@ -23,7 +23,7 @@ from ottla.node.tools.log_files import NOTE, RECORD, Broken, Found, Row, Value
 EXIT_BROKEN: Final = 1
 EXIT_USAGE: Final = 2
 # Suffixes of files during a deletion, a cleaning or a replacement.
-PASSING_SUFFIXES: Final = (".deleted", ".cleaned", ".swap")
+TRANSIENT_SUFFIXES: Final = (".deleted", ".cleaned", ".swap")
 SEGMENT_SUFFIXES: Final = (".log", ".index", ".timeindex", ".txnindex", ".snapshot")
 _OFFSETS = ("topic", "partition", "offset")
 CHECKPOINTS: Final = {
@@ -37,9 +37,10 @@ OPTIONALS: Final = ("deleteHorizonMs", "currentTxnFirstOffset")  # which the Jav
 PROPERTIES: Final = {checkpoint.PARTITION_METADATA: ":", META_PROPERTIES: "="}
 
 EPILOG = """\
-FILE is a .log, .index, .timeindex, .txnindex or .snapshot, a checkpoint, partition.metadata or
-meta.properties; of a directory all of these are printed. An index is compared with the .log beside it.
-If anything is broken, the byte is named and the exit code is 1. Nothing is ever changed.
+FILE is a .log, .index, .timeindex, .txnindex or .snapshot, an offset or leader epoch checkpoint, a
+snapshot of the metadata (.checkpoint), partition.metadata or meta.properties; of a directory all of
+these are printed. An index is compared with the .log beside it. If a file is broken, the position of
+the broken byte is printed, and the exit code is 1. Files are never changed.
 examples:
   {program} ottla-data/orders-0                                           all files of a partition
   {program} --records ottla-data/orders-0/00000000000000000000.log        every record
@@ -48,7 +49,11 @@ examples:
 
 
 def main(arguments: Sequence[str] | None = None, *, program: str = "dump-log") -> int:
-    """Print the files named in the arguments; return 1 if any is broken, 2 if one is not a log file."""
+    """Print the files named in the arguments, and return the exit code.
+
+    It is 0, 1 if a file is broken or reading or writing failed, 2 if an argument does not name readable log
+    files, and 130 if interrupted.
+    """
     options = _parse(arguments, program)
     try:
         code = _dump(options, program)
@@ -91,23 +96,25 @@ def _dump(options: argparse.Namespace, program: str) -> int:
                 os.scandir(named).close()  # rglob returns nothing for an unreadable directory
             paths = sorted(filter(_is_known, named.rglob("*"))) if is_directory else [named]
         except FileNotFoundError:
-            code = _refuse(program, f"{named} does not exist.")
+            code = _usage_error(program, f"{named} does not exist.")
             continue
         except OSError as error:
-            code = _refuse(program, f"{named} cannot be read: {error.strerror}.")
+            code = _usage_error(program, f"{named} cannot be read: {error.strerror}.")
             continue
         if not paths:
-            code = _refuse(program, f"{named} contains no log files; give the directory of a partition.")
+            code = _usage_error(program, f"{named} contains no log files; give the directory of a partition.")
         for path in paths:
             reader = _reader(path, options.records)
             if reader is None:
-                code = _refuse(program, f"{path} is not a log file; --help lists the files that can be read.")
+                code = _usage_error(
+                    program, f"{path} is not a log file; --help lists the files that can be read."
+                )
                 continue
             code = max(code, _dump_file(path, reader, options.output == "json", program))
     return code
 
 
-def _refuse(program: str, sentence: str) -> int:
+def _usage_error(program: str, sentence: str) -> int:
     print(f"{program}: {sentence}", file=sys.stderr)
     return EXIT_USAGE
 
@@ -124,7 +131,7 @@ def _dump_file(path: Path, reader: Callable[[], Found], as_json: bool, program: 
         try:
             found = next(rows, None)
         except FileNotFoundError:
-            return _refuse(program, f"{path} does not exist.")
+            return _usage_error(program, f"{path} does not exist.")
         except OSError as error:
             sys.stdout.flush()
             print(f"{program}: {path} cannot be read: {error.strerror or error}.", file=sys.stderr)
@@ -133,13 +140,13 @@ def _dump_file(path: Path, reader: Callable[[], Found], as_json: bool, program: 
             return code
         if isinstance(found, Broken):
             code = EXIT_BROKEN
-        print(_as_json(path, found) if as_json else _in_words(found))
+        print(_as_json(path, found) if as_json else _as_text(found))
 
 
 def _kind(path: Path) -> str:
     """Return the suffix that marks the kind of a file (`.log`, `.index`), or its name if that is fixed."""
     name = path.name
-    for suffix in PASSING_SUFFIXES:
+    for suffix in TRANSIENT_SUFFIXES:
         name = name.removesuffix(suffix)
     if name in CHECKPOINTS or name in PROPERTIES:
         return name
@@ -188,16 +195,16 @@ def _reader(path: Path, with_records: bool) -> Callable[[], Found] | None:
     return None
 
 
-def _in_words(found: Row | Broken) -> str:
+def _as_text(found: Row | Broken) -> str:
     if isinstance(found, Broken):
         return f"Broken at byte {found.position}: {found.problem}"
     if found.kind == NOTE:
         return f"{found.fields['reservedRows']} rows are reserved, but not written."
-    words = " ".join(f"{name}: {_value_in_words(name, value)}" for name, value in found.fields.items())
-    return f"| {words}" if found.kind == RECORD else words
+    fields = " ".join(f"{name}: {_value_as_text(name, value)}" for name, value in found.fields.items())
+    return f"| {fields}" if found.kind == RECORD else fields
 
 
-def _value_in_words(name: str, value: Value) -> str:
+def _value_as_text(name: str, value: Value) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, list):

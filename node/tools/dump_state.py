@@ -24,9 +24,9 @@ from ottla.metadata_raft.snapshot import image_records
 from ottla.node.tools.closed_pipe import end_quietly
 from ottla.node.tools.dump_log import EXIT_BROKEN, EXIT_USAGE
 from ottla.node.tools.internal_records import (
-    share_partition_in_words,
-    share_state_in_words,
-    transaction_in_words,
+    share_partition_fields,
+    share_state_fields,
+    transaction_fields,
 )
 from ottla.node.tools.replayed_log import (
     EVERYTHING,
@@ -123,10 +123,10 @@ def rows_of(state: State) -> Iterator[tuple[str, dict[str, Any]]]:
             yield from _groups(state)
         case TransactionShard():
             for name, transaction in sorted(state.transactions.items()):
-                yield "transaction", {"transactional_id": name, **transaction_in_words(transaction)}
+                yield "transaction", {"transactional_id": name, **transaction_fields(transaction)}
         case ShareStateShard():
             for key, known in sorted(state.states.items(), key=lambda entry: entry[0].coordinator_key):
-                words = share_partition_in_words(key) | share_state_in_words(known.current)
+                words = share_partition_fields(key) | share_state_fields(known.current)
                 yield "share-partition", words
 
 

@@ -81,12 +81,12 @@ def transaction(record: Record) -> tuple[str | None, str | None]:
     if record.value is not None and t is None:
         return plain(record)
     key = json.dumps({"transactional_id": transactional_id})
-    return key, None if t is None else json.dumps(transaction_in_words(t))
+    return key, None if t is None else json.dumps(transaction_fields(t))
 
 
-def transaction_in_words(t: Transaction) -> dict[str, object]:
+def transaction_fields(t: Transaction) -> dict[str, object]:
     """Return the fields of a transaction; the tagged fields of version 1 are left out if they are not set."""
-    words: dict[str, object] = {
+    shown: dict[str, object] = {
         "state": t.state.value,
         "producer_id": t.producer_id,
         "producer_epoch": t.producer_epoch,
@@ -97,12 +97,12 @@ def transaction_in_words(t: Transaction) -> dict[str, object]:
         "client_version": t.client_version,
     }
     if t.previous_producer_id != NO_PRODUCER_ID:
-        words["previous_producer_id"] = t.previous_producer_id
+        shown["previous_producer_id"] = t.previous_producer_id
     if t.next_producer_id != NO_PRODUCER_ID:
-        words["next_producer_id"] = t.next_producer_id
+        shown["next_producer_id"] = t.next_producer_id
     if t.next_producer_epoch != NO_EPOCH:
-        words["next_producer_epoch"] = t.next_producer_epoch
-    return words
+        shown["next_producer_epoch"] = t.next_producer_epoch
+    return shown
 
 
 def share_state(record: Record) -> tuple[str | None, str | None]:
@@ -117,36 +117,36 @@ def share_state(record: Record) -> tuple[str | None, str | None]:
     if known is None or decoded is None:
         return plain(record)
     kind = "update" if known.kind == share_state_records.UPDATE_KEY else "snapshot"
-    key = json.dumps({"type": kind, **share_partition_in_words(decoded.key)})
+    key = json.dumps({"type": kind, **share_partition_fields(decoded.key)})
     match decoded:
         case SnapshotRecord(_, None):
             return key, None
         case SnapshotRecord(_, state):
             assert state is not None
-            return key, json.dumps(share_state_in_words(state))
+            return key, json.dumps(share_state_fields(state))
         case UpdateRecord(_, update):
-            words = update._asdict() | {"batches": batches_in_words(update.batches)}
-            return key, json.dumps(_with_note(words, update.dead_letters))
+            shown = update._asdict() | {"batches": batch_rows(update.batches)}
+            return key, json.dumps(_with_note(shown, update.dead_letters))
 
 
-def share_partition_in_words(key: SharePartitionKey) -> dict[str, object]:
+def share_partition_fields(key: SharePartitionKey) -> dict[str, object]:
     return {"group": key.group, "topic_id": uuid_to_text(key.topic_id), "partition": key.partition}
 
 
-def share_state_in_words(state: ShareState) -> dict[str, object]:
-    words: dict[str, object] = {
+def share_state_fields(state: ShareState) -> dict[str, object]:
+    shown: dict[str, object] = {
         field.name: getattr(state, field.name) for field in fields(state) if field.name != "batches"
     }
-    return _with_note({**words, "batches": batches_in_words(state.batches)}, state.dead_letters)
+    return _with_note({**shown, "batches": batch_rows(state.batches)}, state.dead_letters)
 
 
-def _with_note(words: dict[str, object], note: bytes | None) -> dict[str, object]:
+def _with_note(shown: dict[str, object], note: bytes | None) -> dict[str, object]:
     """Return the fields with the note on dead letters decoded, or without it if it is empty."""
-    del words["dead_letters"]
-    return words | {"dead_letters": _note_in_words(note)} if note else words
+    del shown["dead_letters"]
+    return shown | {"dead_letters": _note_fields(note)} if note else shown
 
 
-def _note_in_words(content: bytes) -> object:
+def _note_fields(content: bytes) -> object:
     try:
         number, letters = read_note(content)
     except ValueError:
@@ -163,7 +163,7 @@ def _note_in_words(content: bytes) -> object:
     }
 
 
-def batches_in_words(batches: Sequence[StateBatch]) -> list[dict[str, object]]:
+def batch_rows(batches: Sequence[StateBatch]) -> list[dict[str, object]]:
     return [batch._asdict() for batch in batches]
 
 

@@ -151,37 +151,37 @@ def _snapshot(directory: Path, until: int) -> MetadataImage:
 
 def _groups(directory: Path, until: int) -> Replayed:
     scan = OffsetLogScan()
-    fed = _feed(directory, until, scan.feed)
+    scanned_log = _feed(directory, until, scan.feed)
     scanned = scan.finish()
     shard = GroupShard(coordinator_config(_defaults()), lambda: "")
     shard_load.load_shard(scanned, shard)
-    return _checked(shard, fed, scanned.unreadable.first)
+    return _checked(shard, scanned_log, scanned.unreadable.first)
 
 
 def _transactions(directory: Path, until: int) -> Replayed:
     scan = TransactionScan()
-    fed = _feed(directory, until, scan.feed)
+    scanned_log = _feed(directory, until, scan.feed)
     scanned = scan.finish()
     shard = TransactionShard(transaction_config(_defaults()), level=2, coordinator_epoch=0)
     transaction_scan.load_shard(scanned, shard)
-    return _checked(shard, fed, scanned.unreadable.first)
+    return _checked(shard, scanned_log, scanned.unreadable.first)
 
 
 def _share_states(directory: Path, until: int) -> Replayed:
     config = share_coordinator_config(_defaults())
     scan = ShareStateScan(ShareStateShard(config, partitions_of=lambda topic_id: 0))
-    fed = _feed(directory, until, scan.feed)
+    scanned_log = _feed(directory, until, scan.feed)
     shard, unreadable = scan.finish()
-    return _checked(shard, fed, unreadable.first)
+    return _checked(shard, scanned_log, unreadable.first)
 
 
-class _Fed(NamedTuple):
+class _Scanned(NamedTuple):
     last_offset: int
     batches: int
     problem: str | None
 
 
-def _feed(directory: Path, until: int, feed: Callable[[bytes], int]) -> _Fed:
+def _feed(directory: Path, until: int, feed: Callable[[bytes], int]) -> _Scanned:
     last_offset, count = -1, 0
     try:
         for batch in batches(directory):
@@ -190,21 +190,23 @@ def _feed(directory: Path, until: int, feed: Callable[[bytes], int]) -> _Fed:
             feed(batch.content)
             last_offset, count = batch.last_offset, count + 1
     except UnreadableError as error:
-        return _Fed(last_offset, count, str(error))
+        return _Scanned(last_offset, count, str(error))
     except (KafkaError, AssertionError) as error:
-        return _Fed(last_offset, count, f"The batch after offset {last_offset} cannot be replayed: {error}")
-    return _Fed(last_offset, count, None)
+        return _Scanned(
+            last_offset, count, f"The batch after offset {last_offset} cannot be replayed: {error}"
+        )
+    return _Scanned(last_offset, count, None)
 
 
 def _checked(
-    shard: GroupShard | TransactionShard | ShareStateShard, fed: _Fed, unreadable: Sequence[str]
+    shard: GroupShard | TransactionShard | ShareStateShard, scanned_log: _Scanned, unreadable: Sequence[str]
 ) -> Replayed:
-    problem = fed.problem or next(iter(unreadable), None)
+    problem = scanned_log.problem or next(iter(unreadable), None)
     try:
         shard.check_invariants()
     except AssertionError as error:
         problem = problem or f"The replayed state contradicts itself: {error}"
-    return Replayed(shard, fed.last_offset, fed.batches, problem)
+    return Replayed(shard, scanned_log.last_offset, scanned_log.batches, problem)
 
 
 def _defaults() -> BrokerConfig:

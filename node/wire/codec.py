@@ -1,8 +1,9 @@
 """Encodes and decodes whole frames: header and body of a request or a response.
 
-A node reads requests and writes responses; a client (our command line, followers, the tests) does the
-reverse. Frames are read without their length prefix and written with it. Message modules are imported when
-their API is first used.
+Clients (the command line, pipelines, nodes that connect to others) write requests and read responses with it.
+The functions of the node's side are for tools and tests: a node serves requests with the decoders and
+encoders of `kafka_api/routes`. Frames are read without their length prefix and written with it. Message
+modules are imported when their API is first used.
 """
 
 import struct
@@ -73,7 +74,10 @@ def response_class(api_key: int) -> type[Any]:
 
 
 def request_header_version(api_key: int, api_version: int) -> int:
-    """Return 2 for flexible versions (KIP-482) and 1 for others, unknown later versions included."""
+    """Return 2 for flexible versions (KIP-482), unknown later ones included, and 1 for others.
+
+    KafkaError(UNSUPPORTED_VERSION) for an unknown API, as in all functions of this module.
+    """
     return 2 if api_version >= _classes_of(api_key)[2] else 1
 
 
@@ -142,7 +146,7 @@ def encode_request(
 
 
 def decode_response(api_key: int, api_version: int, frame: Buffer, position: int = 0) -> tuple[int, Any]:
-    """Return the correlation id and the body of a response."""
+    """Return the correlation id and the body of a response; KafkaError(INVALID_REQUEST) if malformed."""
     known = _response_decoders.get((api_key, api_version))
     if known is None:
         known = decoder(response_class(api_key), api_version), response_header_version(api_key, api_version)

@@ -1,7 +1,7 @@
 """Messages as readable text, for the tools and for logs.
 
-UUIDs are printed as in Kafka, other bytes as hex and record batches as their size. Long values are cut, since
-a reader needs the shape of a message, and a log line has a limit.
+UUIDs are printed as in Kafka, other bytes as hex and record batches as their size. Long bytes, arrays and
+lines are cut, since a reader needs the shape of a message.
 """
 
 import json

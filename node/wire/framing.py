@@ -29,7 +29,10 @@ def foreign_protocol(head: Buffer) -> str | None:
 
 
 def frame_at(buffer: Buffer, position: int, end: int, max_bytes: int) -> tuple[int, int] | None:
-    """Return start and stop of the content of the frame at `position`, None if it exceeds `end`."""
+    """Return start and stop of the content of the frame at `position`, None if it exceeds `end`.
+
+    KafkaError(INVALID_REQUEST) for an invalid length.
+    """
     if end - position < LENGTH_BYTES:
         return None
     (length,) = _LENGTH.unpack_from(buffer, position)
@@ -76,7 +79,10 @@ class FrameSplitter:
         return memoryview(self._buffer)[self._start : min(self._end, self._start + LENGTH_BYTES)]
 
     def received(self, count: int) -> list[memoryview]:
-        """Return the frames that are whole after `count` more bytes, in order."""
+        """Return the frames that are whole after `count` more bytes, in order.
+
+        KafkaError(INVALID_REQUEST) for an invalid length.
+        """
         self._end += count
         if self._frame_bytes:
             return self._large_frame()

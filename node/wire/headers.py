@@ -1,8 +1,8 @@
 """The headers before every body: versions 1 and 2 of the request header, 0 and 1 of the response header.
 
-`codec` decides which version applies. `client_id` is never compact, not even in the flexible version 2,
-because a broker has to find it before it knows the API's version. The tagged fields of both headers are empty
-today; fields that a peer puts there are skipped.
+`codec` decides which version applies. `client_id` is never compact, not even in the flexible version 2, so
+that an older broker can read the header of an ApiVersions request of any version. The tagged fields of both
+headers are empty today; fields that a peer puts there are skipped.
 """
 
 import struct
@@ -34,7 +34,10 @@ class RequestHeader(NamedTuple):
 
 
 def peek_api(frame: Buffer, position: int = 0) -> tuple[int, int]:
-    """Return the api key and version of a request, which decide how its header continues."""
+    """Return the api key and version of a request, which decide how its header continues.
+
+    KafkaError(INVALID_REQUEST) if it ends before them.
+    """
     if len(frame) - position < 4:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "malformed request header: it ends too early")
     api_key, api_version = struct.unpack_from(">hh", frame, position)
@@ -58,7 +61,7 @@ def decode_client_id(
 ) -> tuple[str | None, int]:
     """Return the client id, which follows the correlation id, and the position of the body.
 
-    FieldTooLong if the client id is beyond the limit.
+    FieldTooLong if the client id is beyond the limit, KafkaError(INVALID_REQUEST) if the header is malformed.
     """
     try:
         (length,) = _LENGTH.unpack_from(frame, position)

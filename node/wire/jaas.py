@@ -99,5 +99,5 @@ def _tokens(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _unescaped(escape: re.Match[str]) -> str:
-    said = escape[1]
-    return chr(int(said, 8)) if said[0] in "01234567" else _LETTERS.get(said, said)
+    code = escape[1]
+    return chr(int(code, 8)) if code[0] in "01234567" else _LETTERS.get(code, code)

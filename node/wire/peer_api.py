@@ -1,7 +1,8 @@
 """The APIs that nodes of a cluster use among themselves, by number; they are not offered to clients.
 
-They use the brokers' listener, beside Apache Kafka's own APIs, once PEER_HANDSHAKE has proven that both ends
-belong to the cluster. Their numbers are far above Kafka's; their notation is the same.
+They use the listener for connections between brokers, beside Apache Kafka's own APIs, once PEER_HANDSHAKE has
+proven that both ends belong to the cluster; ACT_FOR has a proof of its own. Their numbers are far above
+Kafka's; their notation is the same.
 """
 
 from enum import IntEnum

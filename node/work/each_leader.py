@@ -35,8 +35,8 @@ async def ask_each_leader(
 
     by_leader = await take_turns(_by_leader(places, leader_of))
     async with asyncio.TaskGroup() as tasks:
-        asked = [tasks.create_task(ask(leader, mine)) for leader, mine in sorted(by_leader.items())]
-    return {place: said for one in asked for place, said in one.result().items()}
+        requests = [tasks.create_task(ask(leader, mine)) for leader, mine in sorted(by_leader.items())]
+    return {place: answer for one in requests for place, answer in one.result().items()}
 
 
 def _by_leader(places: Iterable[P], leader_of: Callable[[P], int | None]) -> Steps[dict[int, list[P]]]:

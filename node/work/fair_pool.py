@@ -169,7 +169,7 @@ class FairPool:
         self._running.discard(job)
         self._addresses.charge(job.address, job.cpu_s)
         self._connections.charge(job.key, job.cpu_s)
-        job.tell()
+        job.complete()
         if not self._is_closed:
             self._start()
 
@@ -272,7 +272,7 @@ class _Job:
         """Return True if the result is still wanted."""
         return self._is_open(self.key[1])
 
-    def tell(self) -> None:
+    def complete(self) -> None:
         """Set the result or the error of the future."""
         result, error = self._result, self._error
         self._result = self._error = None

@@ -143,7 +143,7 @@ def distinct(items: Iterable[H]) -> Steps[tuple[set[H], set[H]]]:
     return seen, repeated
 
 
-class ThreadLane:
+class SerialExecutor:
     """Runs pure work in a thread, one piece at a time, so that only one thread competes with the loop."""
 
     def __init__(self) -> None:
@@ -153,7 +153,7 @@ class ThreadLane:
         """Return the result of `work`, which must not use anything that the loop changes.
 
         A caller cancelled meanwhile gets its CancelledError only after the thread has finished: the data that
-        the thread reads stays as it is, and the lane never has two pieces.
+        the thread reads stays as it is, and two pieces never run at once.
         """
         async with self._lock:
             done = asyncio.get_running_loop().run_in_executor(None, metered(work))

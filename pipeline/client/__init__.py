@@ -6,6 +6,7 @@ setting_names       the settings of Java's clients without effect, those refused
 setting_files       reads values of settings that are kept in files of their own
 own_options         reads the options of a format that are not settings of its client
 client_settings     reads the settings that are honoured from options
+clock               reads the time, in milliseconds (door)
 retries             repeats attempts, with pauses that grow (door)
 first_contact       judges whether a node that ends connections is stopping, or wants TLS or a login
 dialling            connects sockets to nodes, unencrypted or over TLS (door)
@@ -17,7 +18,7 @@ process_clusters    keeps the clusters of a process from task to task
 offset_range        a range of offsets to be read
 topic_admin         creates topics, adds partitions, reads and changes their settings
 list_offsets        finds offsets by time and the ends of logs
-group_offsets       commits and reads the offsets of a group that Spark commits beside its checkpoint
+group_offsets       commits and fetches the offsets of a group without joining it
 group_admin         lists groups, and checks whether they have members
 broker_settings     reads the settings of brokers that a client must keep to
 group_settings      lets the offsets of a group never expire

@@ -26,14 +26,14 @@ def max_batch_bytes(cluster: Cluster, topic: str) -> int:
     known = cluster.batch_bytes.get(topic)
     if known is None:
         try:
-            known = cluster.retry(lambda: _ask(cluster, topic))
+            known = cluster.retry(lambda: _request_limits(cluster, topic))
         except KafkaError:
             known = NO_LIMIT_BYTES
         cluster.batch_bytes[topic] = known
     return known
 
 
-def _ask(cluster: Cluster, topic: str) -> int:
+def _request_limits(cluster: Cluster, topic: str) -> int:
     resource = DescribeConfigsResource(
         resource_type=_TOPIC, resource_name=topic, configuration_keys=list(_LIMITS)
     )

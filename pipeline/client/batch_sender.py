@@ -24,16 +24,17 @@ from ottla.node.wire.messages.produce import (
     TopicProduceData,
 )
 from ottla.pipeline.client.answers import to_error
-from ottla.pipeline.client.connection import BrokerConnection, Ticket
+from ottla.pipeline.client.clock import monotonic_ms
+from ottla.pipeline.client.connection import BrokerConnection, PendingRequest
 from ottla.pipeline.client.connections import Purpose
 from ottla.pipeline.client.metadata import Cluster
-from ottla.pipeline.client.retries import is_retriable, monotonic_ms
+from ottla.pipeline.client.retries import is_retriable
 from ottla.pipeline.columns.batch_halves import split_in_halves
 
 # From version 12 on a batch may add its partition to the transaction, and a producer epoch lasts for one
 # transaction (KIP-890). With the older protocol any process that knows a producer id and its epoch can end
 # their transaction, and do so repeatedly.
-FIRST_TRANSACTIONS: Final = 11
+MAX_PRODUCE_VERSION: Final = 11
 UNKNOWN_OFFSET: Final = -1
 # The second one is the answer for a batch that is larger than a segment.
 _TOO_LARGE: Final = frozenset({ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE})
@@ -66,7 +67,7 @@ class _Batch:
 
 class _Sent(NamedTuple):
     connection: BrokerConnection
-    ticket: Ticket
+    pending: PendingRequest
     batch: _Batch
 
 
@@ -143,17 +144,17 @@ class BatchSender:
                 # No batch may overtake those that were lost with the connection before: a leader of Apache
                 # Kafka takes any sequence as the first of a producer that it does not know.
                 raise KafkaError(ErrorCode.NETWORK_EXCEPTION, f"the connection to node {node_id} was lost")
-            ticket = connection.send(self._request(batch), most=FIRST_TRANSACTIONS)
+            pending = connection.send(self._request(batch), most=MAX_PRODUCE_VERSION)
         except KafkaError as error:
             self._note_failure(batch, error)
             self._recover()
         else:
-            self._in_flight.setdefault(node_id, deque()).append(_Sent(connection, ticket, batch))
+            self._in_flight.setdefault(node_id, deque()).append(_Sent(connection, pending, batch))
 
     def _receive_oldest(self, node_id: int) -> None:
         sent = self._in_flight[node_id].popleft()
         try:
-            self._judge(sent.batch, sent.connection.receive(sent.ticket))
+            self._apply_response(sent.batch, sent.connection.receive(sent.pending))
         except KafkaError as error:
             self._note_failure(sent.batch, error)
 
@@ -178,7 +179,7 @@ class BatchSender:
             topic_data=[TopicProduceData(name=batch.partition.topic, partition_data=[data])],
         )
 
-    def _judge(self, batch: _Batch, response: ProduceResponse) -> None:
+    def _apply_response(self, batch: _Batch, response: ProduceResponse) -> None:
         answers = [one for topic in response.responses for one in topic.partition_responses]
         if len(answers) != 1 or answers[0].index != batch.partition.partition:
             problem = f"expected one answer, about {batch.partition}, but got {len(answers)}"
@@ -231,19 +232,19 @@ class BatchSender:
             connection = self._cluster.connections.to(
                 self._cluster.leader(batch.partition).node_id, Purpose.PRODUCE
             )
-            self._judge(batch, connection.request(self._request(batch), most=FIRST_TRANSACTIONS))
+            self._apply_response(batch, connection.request(self._request(batch), most=MAX_PRODUCE_VERSION))
 
         def between(_error: KafkaError) -> None:
             self._cluster.forget_topic(batch.partition.topic)
 
-        budget_ms = batch.deadline_ms - monotonic_ms()
-        if budget_ms <= 0:
+        timeout_ms = batch.deadline_ms - monotonic_ms()
+        if timeout_ms <= 0:
             raise error or KafkaError(ErrorCode.REQUEST_TIMED_OUT, f"writing to {batch.partition}")
         try:
             self._cluster.retry(
                 attempt,
                 between=between,
-                budget_ms=budget_ms,
+                timeout_ms=timeout_ms,
             )
         except KafkaError as refused:
             if not _can_be_split(batch, refused):
@@ -284,7 +285,7 @@ class BatchSender:
             response = connection.request(DescribeProducersRequest(topics=[wanted]))
         except KafkaError:
             return False
-        mine = [
+        stored = [
             state.last_sequence
             for topic in response.topics
             for one in topic.partitions
@@ -292,7 +293,7 @@ class BatchSender:
             if (state.producer_id, state.producer_epoch) == (header.producer_id, header.producer_epoch)
         ]
         # Later batches that were under way may be stored, too. Sequence numbers wrap: after 2^31-1 comes 0.
-        return any(0 <= increment_sequence(there, -last) < 2**30 for there in mine)
+        return any(0 <= increment_sequence(there, -last) < 2**30 for there in stored)
 
 
 def _placed(batch: _Batch) -> Placed:

@@ -31,7 +31,7 @@ COMPRESSION_TYPES: Final = ("none", "gzip", "snappy", "lz4", "zstd")
 
 
 class Role(Enum):
-    """The Java client that a format corresponds to."""
+    """The Java client whose settings apply: the consumer's for a source, the producer's for a sink."""
 
     SOURCE = "source"
     SINK = "sink"
@@ -246,50 +246,52 @@ def _compression_level(given: Mapping[str, str], compression_type: str) -> int |
     return None if (compression_type, level) == ("gzip", -1) else level
 
 
-def _of_both(field: str, read: Callable[[str, str], object]) -> _Reader:
+def _shared_setting(field: str, read: Callable[[str, str], object]) -> _Reader:
     return _Reader(field=field, read=read)
 
 
-def _of_source(field: str, read: Callable[[str, str], object]) -> _Reader:
+def _source_setting(field: str, read: Callable[[str, str], object]) -> _Reader:
     return _Reader(field=field, read=read, roles=(Role.SOURCE,))
 
 
-def _of_sink(field: str, read: Callable[[str, str], object]) -> _Reader:
+def _sink_setting(field: str, read: Callable[[str, str], object]) -> _Reader:
     return _Reader(field=field, read=read, roles=(Role.SINK,))
 
 
 _ISOLATION = {"read_committed": True, "read_uncommitted": False}
 _READERS: Final[Mapping[str, _Reader]] = {
-    "acks": _of_sink("acks", _acks),
-    "allow.auto.create.topics": _of_sink("allow_auto_create_topics", _boolean),
-    "batch.size": _of_sink("batch_size", _integer(1)),
-    "bootstrap.servers": _of_both("bootstrap_servers", _addresses),
-    "check.crcs": _of_source("", _always_true),
-    "client.id": _of_both("client_id", _text),
-    **{f"compression.{name}.level": _of_sink("", read) for name, read in _LEVELS.items()},
-    "compression.type": _of_sink("compression_type", _one_of({name: name for name in COMPRESSION_TYPES})),
-    "default.api.timeout.ms": _of_source("default_api_timeout_ms", _integer(1)),
-    "delivery.timeout.ms": _of_sink("delivery_timeout_ms", _integer(1)),
-    "enable.idempotence": _of_sink("enable_idempotence", _boolean),
-    "exclude.internal.topics": _of_source("exclude_internal_topics", _boolean),
-    "fetch.max.bytes": _of_source("fetch_max_bytes", _integer(1)),
-    "fetch.max.wait.ms": _of_source("fetch_max_wait_ms", _integer(0)),
-    "fetch.min.bytes": _of_source("fetch_min_bytes", _integer(0)),
-    "group.id": _of_source("group_id", _text),
-    "isolation.level": _of_source("read_committed", _one_of(_ISOLATION)),
-    "max.block.ms": _of_sink("default_api_timeout_ms", _integer(1)),
-    "max.in.flight.requests.per.connection": _of_sink("max_in_flight", _integer(1, MAX_IN_FLIGHT)),
-    "max.partition.fetch.bytes": _of_source("max_partition_fetch_bytes", _integer(1)),
-    "max.request.size": _of_sink("max_request_size", _integer(1)),
-    "metadata.max.age.ms": _of_both("metadata_max_age_ms", _integer(0)),
-    "receive.buffer.bytes": _of_both("receive_buffer_bytes", _integer(-1)),
-    "request.timeout.ms": _of_both("request_timeout_ms", _integer(1)),
-    "retry.backoff.max.ms": _of_both("retry_backoff_max_ms", _integer(0)),
-    "retry.backoff.ms": _of_both("retry_backoff_ms", _integer(0)),
-    "send.buffer.bytes": _of_both("send_buffer_bytes", _integer(-1)),
-    "socket.connection.setup.timeout.ms": _of_both("socket_connection_setup_timeout_ms", _integer(1)),
-    "transaction.timeout.ms": _of_sink("transaction_timeout_ms", _integer(1)),
-    "transaction.two.phase.commit.enable": _of_sink(
+    "acks": _sink_setting("acks", _acks),
+    "allow.auto.create.topics": _sink_setting("allow_auto_create_topics", _boolean),
+    "batch.size": _sink_setting("batch_size", _integer(1)),
+    "bootstrap.servers": _shared_setting("bootstrap_servers", _addresses),
+    "check.crcs": _source_setting("", _always_true),
+    "client.id": _shared_setting("client_id", _text),
+    **{f"compression.{name}.level": _sink_setting("", read) for name, read in _LEVELS.items()},
+    "compression.type": _sink_setting(
+        "compression_type", _one_of({name: name for name in COMPRESSION_TYPES})
+    ),
+    "default.api.timeout.ms": _source_setting("default_api_timeout_ms", _integer(1)),
+    "delivery.timeout.ms": _sink_setting("delivery_timeout_ms", _integer(1)),
+    "enable.idempotence": _sink_setting("enable_idempotence", _boolean),
+    "exclude.internal.topics": _source_setting("exclude_internal_topics", _boolean),
+    "fetch.max.bytes": _source_setting("fetch_max_bytes", _integer(1)),
+    "fetch.max.wait.ms": _source_setting("fetch_max_wait_ms", _integer(0)),
+    "fetch.min.bytes": _source_setting("fetch_min_bytes", _integer(0)),
+    "group.id": _source_setting("group_id", _text),
+    "isolation.level": _source_setting("read_committed", _one_of(_ISOLATION)),
+    "max.block.ms": _sink_setting("default_api_timeout_ms", _integer(1)),
+    "max.in.flight.requests.per.connection": _sink_setting("max_in_flight", _integer(1, MAX_IN_FLIGHT)),
+    "max.partition.fetch.bytes": _source_setting("max_partition_fetch_bytes", _integer(1)),
+    "max.request.size": _sink_setting("max_request_size", _integer(1)),
+    "metadata.max.age.ms": _shared_setting("metadata_max_age_ms", _integer(0)),
+    "receive.buffer.bytes": _shared_setting("receive_buffer_bytes", _integer(-1)),
+    "request.timeout.ms": _shared_setting("request_timeout_ms", _integer(1)),
+    "retry.backoff.max.ms": _shared_setting("retry_backoff_max_ms", _integer(0)),
+    "retry.backoff.ms": _shared_setting("retry_backoff_ms", _integer(0)),
+    "send.buffer.bytes": _shared_setting("send_buffer_bytes", _integer(-1)),
+    "socket.connection.setup.timeout.ms": _shared_setting("socket_connection_setup_timeout_ms", _integer(1)),
+    "transaction.timeout.ms": _sink_setting("transaction_timeout_ms", _integer(1)),
+    "transaction.two.phase.commit.enable": _sink_setting(
         "two_phase", _one_of({choice.value: choice for choice in TwoPhase})
     ),
 }

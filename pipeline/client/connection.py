@@ -24,14 +24,14 @@ from ottla.node.wire.api_keys import ApiKey
 from ottla.node.wire.framing import NOT_KAFKA, foreign_protocol
 from ottla.node.wire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from ottla.pipeline.client.client_settings import ClientSettings
+from ottla.pipeline.client.clock import monotonic_ms
 from ottla.pipeline.client.dialling import dial, is_quiet, receive_into, send_all, words_of
 from ottla.pipeline.client.first_contact import FirstContact
-from ottla.pipeline.client.retries import monotonic_ms
 
 # A fetch answer may exceed its limit by one batch, and a batch may be a quarter of this.
 MAX_ANSWER_BYTES: Final = 512 * 1024 * 1024
 # The memory allocated for an announced length before that many bytes have arrived.
-TRUSTED_BYTES: Final = 16 * 1024 * 1024
+INITIAL_BUFFER_BYTES: Final = 16 * 1024 * 1024
 _LENGTH: Final = struct.Struct(">i")
 _CORRELATION_ID: Final = struct.Struct(">i")
 _ERROR_CODE: Final = struct.Struct(">h")
@@ -39,7 +39,7 @@ _LAST_CORRELATION_ID: Final = 2**31 - 1
 _SOFTWARE: Final = "ottla-pipeline"
 
 
-class Ticket(NamedTuple):
+class PendingRequest(NamedTuple):
     """A sent request whose answer is expected."""
 
     correlation_id: int
@@ -63,7 +63,7 @@ class BrokerConnection:
         self._socket: socket.socket | None = stream
         self._settings = settings
         self._correlation_id = 0
-        self._awaited: deque[Ticket] = deque()
+        self._awaited: deque[PendingRequest] = deque()
         # by correlation id: answers received before a login was renewed
         self._kept: dict[int, memoryview] = {}
         self._contact = contact or FirstContact()
@@ -77,9 +77,10 @@ class BrokerConnection:
     ) -> "BrokerConnection":
         """Connect to that address; `contact` is what is known of its cluster.
 
-        Raises NETWORK_EXCEPTION if no server answers there in time; and INVALID_CONFIG,
-        SASL_AUTHENTICATION_FAILED, UNSUPPORTED_SASL_MECHANISM or ILLEGAL_SASL_STATE, which another attempt
-        does not cure, if TLS or the login fails.
+        Raises NETWORK_EXCEPTION if no server answers there in time. Another attempt does not cure
+        INVALID_REQUEST, if the server does not speak Kafka's protocol, or INVALID_CONFIG,
+        SASL_AUTHENTICATION_FAILED, UNSUPPORTED_SASL_MECHANISM and ILLEGAL_SASL_STATE, if TLS or the login
+        fails.
         """
         contact = contact or FirstContact()
         connection = cls(dial(host, port, settings, contact), f"{host}:{port}", settings, contact)
@@ -99,40 +100,41 @@ class BrokerConnection:
         schema = schema_of(message)
         assert schema.api_key is not None, message
         highest = schema.max_version if most is None else min(most, schema.max_version)
-        theirs = self.versions.get(schema.api_key)
+        served = self.versions.get(schema.api_key)
         name = ApiKey(schema.api_key).api_name
-        if theirs is None:
+        if served is None:
             raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"{self.peer} does not support {name}")
-        common = min(highest, theirs[1])
-        if common < max(schema.min_version, theirs[0]):
+        common = min(highest, served[1])
+        if common < max(schema.min_version, served[0]):
             raise KafkaError(
                 ErrorCode.UNSUPPORTED_VERSION,
-                f"{self.peer} supports {name} versions {theirs[0]} to {theirs[1]}, but this "
+                f"{self.peer} supports {name} versions {served[0]} to {served[1]}, but this "
                 f"client {schema.min_version} to {highest}",
             )
         return common
 
-    def send(self, request: object, *, most: int | None = None) -> Ticket:
+    def send(self, request: object, *, most: int | None = None) -> PendingRequest:
         """Send a request in the highest common version, at most `most`; its answer must be received."""
         return self._send(request, self.version_of(type(request), most=most))
 
-    def receive(self, ticket: Ticket) -> Any:
+    def receive(self, pending: PendingRequest) -> Any:
         """Return the answer to a request. Answers must be received in the order of their requests.
 
         Buffers in it are views of memory that belongs to this answer alone. Raises NETWORK_EXCEPTION if the
-        connection is lost, REQUEST_TIMED_OUT if no answer came within `request.timeout.ms` of the request.
+        connection is lost, REQUEST_TIMED_OUT if no answer came within `request.timeout.ms` of the request,
+        and INVALID_REQUEST for an answer that cannot be read.
         """
-        assert ticket in self._awaited or self._socket is None, (
-            "the answer was received already, or the ticket is of another connection"
+        assert pending in self._awaited or self._socket is None, (
+            "the answer was received already, or the request was sent on another connection"
         )
         if self._socket is None:
             raise KafkaError(ErrorCode.NETWORK_EXCEPTION, f"{self.peer}: the connection was closed")
-        assert ticket == self._awaited[0], "an earlier request still waits for its answer"
-        frame = self._kept.pop(ticket.correlation_id, None) or self._receive_frame(ticket)
+        assert pending == self._awaited[0], "an earlier request still waits for its answer"
+        frame = self._kept.pop(pending.correlation_id, None) or self._receive_frame(pending)
         self._awaited.popleft()
-        answer = self._open(ticket, frame)
+        answer = self._open(pending, frame)
         self._has_served = True
-        self._contact.answered()
+        self._contact.note_answer()
         return answer
 
     def request(self, request: object, *, most: int | None = None) -> Any:
@@ -145,7 +147,11 @@ class BrokerConnection:
         return len(self._awaited)
 
     def is_open(self) -> bool:
-        """Return True if it can be used, as far as is known; checks the socket if no request is under way."""
+        """Return True if it can be used, as far as is known.
+
+        If no request is under way, the socket is checked, and closed if the peer has ended the connection or
+        sent something.
+        """
         if self._socket is None:
             return False
         if self._awaited:
@@ -165,19 +171,19 @@ class BrokerConnection:
 
     # ---- the socket -------------------------------------------------------------------------------
 
-    def _send(self, request: object, api_version: int) -> Ticket:
+    def _send(self, request: object, api_version: int) -> PendingRequest:
         if self._renew_login_at_ms is not None and monotonic_ms() >= self._renew_login_at_ms:
             self._renew_login()
-        ticket = self._write(request, api_version)
-        self._awaited.append(ticket)
-        return ticket
+        pending = self._write(request, api_version)
+        self._awaited.append(pending)
+        return pending
 
-    def _exchange(self, request: object, api_version: int) -> tuple[Ticket, memoryview]:
+    def _exchange(self, request: object, api_version: int) -> tuple[PendingRequest, memoryview]:
         """Send a request of the connection's own and receive its answer; no other may be under way."""
-        ticket = self._write(request, api_version)
-        return ticket, self._receive_frame(ticket)
+        pending = self._write(request, api_version)
+        return pending, self._receive_frame(pending)
 
-    def _write(self, request: object, api_version: int) -> Ticket:
+    def _write(self, request: object, api_version: int) -> PendingRequest:
         api_key = schema_of(type(request)).api_key
         assert api_key is not None, request
         if self._socket is None:
@@ -187,16 +193,16 @@ class BrokerConnection:
             api_key, api_version, self._correlation_id, self._settings.client_id, request
         )
         deadline_ms = monotonic_ms() + self._settings.request_timeout_ms
-        ticket = Ticket(self._correlation_id, api_key, api_version, deadline_ms)
+        pending = PendingRequest(self._correlation_id, api_key, api_version, deadline_ms)
         try:
             send_all(self._socket, buffers, deadline_ms)
         except OSError as fault:
-            self._lose(fault)
-        return ticket
+            self._raise_lost(fault)
+        return pending
 
-    def _receive_frame(self, ticket: Ticket) -> memoryview:
+    def _receive_frame(self, pending: PendingRequest) -> memoryview:
         head = bytearray(_LENGTH.size)
-        self._fill(memoryview(head), ticket)
+        self._fill(memoryview(head), pending)
         (length,) = _LENGTH.unpack(head)
         if not _CORRELATION_ID.size <= length <= MAX_ANSWER_BYTES:
             foreign = foreign_protocol(head)
@@ -210,45 +216,47 @@ class BrokerConnection:
                 raise KafkaError(
                     ErrorCode.INVALID_REQUEST, f"{self.peer} answers {foreign}, {NOT_KAFKA}: {where}"
                 )
-            self._refuse(f"a response of {length} bytes is longer than the limit of {MAX_ANSWER_BYTES}")
-        frame = bytearray(min(length, TRUSTED_BYTES))
-        self._fill(memoryview(frame), ticket)
+            self._refuse(
+                f"it announces {length} bytes; a response has {_CORRELATION_ID.size} to {MAX_ANSWER_BYTES}"
+            )
+        frame = bytearray(min(length, INITIAL_BUFFER_BYTES))
+        self._fill(memoryview(frame), pending)
         while (filled := len(frame)) < length:
             frame.extend(bytes(min(filled, length - filled)))
-            self._fill(memoryview(frame)[filled:], ticket)
+            self._fill(memoryview(frame)[filled:], pending)
         return memoryview(frame)
 
-    def _fill(self, view: memoryview, ticket: Ticket) -> None:
+    def _fill(self, view: memoryview, pending: PendingRequest) -> None:
         assert self._socket is not None
         try:
             with view:
-                receive_into(self._socket, view, ticket.deadline_ms)
+                receive_into(self._socket, view, pending.deadline_ms)
         except TimeoutError:
             self.close()
-            name = ApiKey(ticket.api_key).api_name
+            name = ApiKey(pending.api_key).api_name
             raise KafkaError(
                 ErrorCode.REQUEST_TIMED_OUT,
                 f"{self.peer}: no answer to {name} in {self._settings.request_timeout_ms} ms",
             ) from None
         except OSError as fault:
-            self._lose(fault)
+            self._raise_lost(fault)
 
-    def _open(self, ticket: Ticket, frame: memoryview) -> Any:
+    def _open(self, pending: PendingRequest, frame: memoryview) -> Any:
         (correlation_id,) = _CORRELATION_ID.unpack_from(frame)
-        if correlation_id != ticket.correlation_id:
-            self._refuse(f"a response to request {correlation_id} came instead of {ticket.correlation_id}")
+        if correlation_id != pending.correlation_id:
+            self._refuse(f"a response to request {correlation_id} came instead of {pending.correlation_id}")
         try:
-            return codec.decode_response(ticket.api_key, ticket.version, frame)[1]
+            return codec.decode_response(pending.api_key, pending.version, frame)[1]
         except KafkaError as fault:
             self._refuse(str(fault))
 
-    def _lose(self, fault: OSError) -> NoReturn:
+    def _raise_lost(self, fault: OSError) -> NoReturn:
         self.close()
         if not self._has_served and not isinstance(fault, TimeoutError):
-            raise self._of_a_first_request(fault) from None
+            raise self._first_request_error(fault) from None
         raise KafkaError(ErrorCode.NETWORK_EXCEPTION, f"{self.peer}: {words_of(fault)}") from None
 
-    def _of_a_first_request(self, fault: OSError) -> KafkaError:
+    def _first_request_error(self, fault: OSError) -> KafkaError:
         """Return the error of a connection that ended before it served a request of this client."""
         from ottla.node.secure_client.dial_refusals import tls_refusal, without_login
 
@@ -262,13 +270,13 @@ class BrokerConnection:
         if self._contact.has_answered or (self.versions and security.login is not None):
             return KafkaError(ErrorCode.NETWORK_EXCEPTION, f"{self.peer}: {words_of(fault)}")
         if self.versions:
-            return self._contact.ended(without_login(self.peer).detail)
+            return self._contact.error_of_ended_connection(without_login(self.peer).detail)
         hint = (
             "it may be a listener with TLS (security.protocol), or another program"
             if security.tls is None
             else "it may ask for a certificate of this client (ssl.keystore.location)"
         )
-        return self._contact.ended(
+        return self._contact.error_of_ended_connection(
             f"{self.peer} ended the connection before it reported its API versions; {hint}"
         )
 
@@ -308,9 +316,9 @@ class BrokerConnection:
         login = self._settings.security.login
         assert login is not None, "only logins end"
         try:
-            for ticket in self._awaited:
-                if ticket.correlation_id not in self._kept:
-                    self._kept[ticket.correlation_id] = self._receive_frame(ticket)
+            for pending in self._awaited:
+                if pending.correlation_id not in self._kept:
+                    self._kept[pending.correlation_id] = self._receive_frame(pending)
             self._log_in(login)
         except BaseException:
             self.close()  # the identity that the node now assigns to this client is unknown
@@ -321,24 +329,24 @@ class BrokerConnection:
     def _agree_on_versions(self) -> None:
         highest = schema_of(ApiVersionsRequest).max_version
         # Version 5 needs the ids of the cluster and the node, which are not known yet.
-        response = self._ask_versions(min(highest, 4))
+        response = self._request_versions(min(highest, 4))
         if response is None:
-            response = self._ask_versions(0)
+            response = self._request_versions(0)
         if response is None or response.error_code:
             self._refuse("it does not report its API versions")
         self.versions = {api.api_key: (api.min_version, api.max_version) for api in response.api_keys}
 
-    def _ask_versions(self, api_version: int) -> ApiVersionsResponse | None:
+    def _request_versions(self, api_version: int) -> ApiVersionsResponse | None:
         """Ask for the API versions; None if the node answers that it knows only version 0 (KIP-511)."""
         request = ApiVersionsRequest(client_software_name=_SOFTWARE, client_software_version=_release())
-        ticket, frame = self._exchange(request, api_version)
-        if api_version and _says_unsupported(frame):
+        pending, frame = self._exchange(request, api_version)
+        if api_version and _is_unsupported_version(frame):
             return None
-        response: ApiVersionsResponse = self._open(ticket, frame)
+        response: ApiVersionsResponse = self._open(pending, frame)
         return response
 
 
-def _says_unsupported(frame: Buffer) -> bool:
+def _is_unsupported_version(frame: Buffer) -> bool:
     at = _CORRELATION_ID.size
     return len(frame) >= at + _ERROR_CODE.size and (
         _ERROR_CODE.unpack_from(frame, at)[0] == ErrorCode.UNSUPPORTED_VERSION

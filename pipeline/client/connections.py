@@ -37,7 +37,7 @@ class BrokerConnections:
         self._pid = os.getpid()
         self._addresses: dict[int, tuple[str, int]] = {}
         self._open: dict[tuple[str, int, Purpose], BrokerConnection] = {}
-        self._asked: tuple[str, int] | None = None  # the node that `to_any` chose last
+        self._last_node: tuple[str, int] | None = None  # the node that `to_any` chose last
         self._passed_over: dict[tuple[str, int], int] = {}  # the number of times
         self._contact = FirstContact()
 
@@ -77,9 +77,9 @@ class BrokerConnections:
         A node is counted once for all requests since the last call, so a node that was not asked is not
         demoted.
         """
-        asked, self._asked = self._asked, None
-        if asked is not None:
-            self._passed_over[asked] = self._times_passed_over(asked) + 1
+        node, self._last_node = self._last_node, None
+        if node is not None:
+            self._passed_over[node] = self._times_passed_over(node) + 1
 
     def to_any(self) -> BrokerConnection:
         """Return a connection to the first node that answers: open ones, bootstrap addresses, all others.
@@ -87,17 +87,17 @@ class BrokerConnections:
         Nodes that were passed over more often come later. Raises NETWORK_EXCEPTION if none answers, and
         OptionError if no bootstrap address has a name that can be resolved.
         """
-        self._mind_the_process()
+        self._close_after_fork()
         addresses = dict.fromkeys((*self.settings.bootstrap_servers, *self._addresses.values()))
         least = min(map(self._times_passed_over, addresses))
         for (host, port, purpose), connection in list(self._open.items()):
-            is_meant = purpose is Purpose.CONTROL and self._times_passed_over((host, port)) <= least
-            if is_meant and connection.is_open():
-                self._asked = host, port
+            is_preferred = purpose is Purpose.CONTROL and self._times_passed_over((host, port)) <= least
+            if is_preferred and connection.is_open():
+                self._last_node = host, port
                 return connection
         problems = []
         for address in sorted(addresses, key=self._times_passed_over):
-            self._asked = address
+            self._last_node = address
             try:
                 return self._to(address, Purpose.CONTROL)
             except KafkaError as error:
@@ -119,7 +119,7 @@ class BrokerConnections:
         return self._passed_over.get(address, 0)
 
     def _to(self, address: tuple[str, int], purpose: Purpose) -> BrokerConnection:
-        self._mind_the_process()
+        self._close_after_fork()
         key = (*address, purpose)
         connection = self._open.get(key)
         if connection is None or not connection.is_open():
@@ -127,7 +127,7 @@ class BrokerConnections:
             connection = self._open[key] = BrokerConnection.connect(*address, self.settings, self._contact)
         return connection
 
-    def _mind_the_process(self) -> None:
+    def _close_after_fork(self) -> None:
         if self._pid != os.getpid():
             self._pid = os.getpid()
             self.close()  # closes this process's descriptors only: the parent's connections stay open

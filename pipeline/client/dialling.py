@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.node.secure_client.client_security import ClientTls
 from ottla.pipeline.client.client_settings import ClientSettings
+from ottla.pipeline.client.clock import monotonic_ms
 from ottla.pipeline.client.first_contact import FirstContact
-from ottla.pipeline.client.retries import monotonic_ms
 
 
 def dial(host: str, port: int, settings: ClientSettings, contact: FirstContact) -> socket.socket:
@@ -65,7 +65,7 @@ def _encrypted(
     except ValueError:  # a name that no certificate can have
         raise KafkaError(ErrorCode.NETWORK_EXCEPTION, f"{peer} is not an address") from None
     if refusal.code is ErrorCode.NETWORK_EXCEPTION:
-        refusal = contact.ended(refusal.detail)
+        refusal = contact.error_of_ended_connection(refusal.detail)
     raise refusal
 
 

@@ -7,10 +7,10 @@ a login. As long as no node of a cluster has answered, the second is as likely, 
 from typing import Final
 
 from ottla.logstore.words.errors import ErrorCode, KafkaError
-from ottla.pipeline.client.retries import monotonic_ms
+from ottla.pipeline.client.clock import monotonic_ms
 
 # A node that starts or stops ends connections for a second or two, and a proxy until another node is there.
-PATIENCE_MS: Final = 15_000
+RETRY_MS: Final = 15_000
 
 
 class FirstContact:
@@ -20,18 +20,18 @@ class FirstContact:
         self.has_answered = False
         self._ended_since_ms: int | None = None
 
-    def answered(self) -> None:
+    def note_answer(self) -> None:
         """Remember that a node has answered a request that only admitted clients get an answer to."""
         self.has_answered = True
 
-    def ended(self, said: str) -> KafkaError:
+    def error_of_ended_connection(self, detail: str) -> KafkaError:
         """Return the error for a connection that a node ended before it answered such a request.
 
         It is NETWORK_EXCEPTION at first, and INVALID_CONFIG, which is not retried, once this goes on for
-        `PATIENCE_MS`.
+        `RETRY_MS`.
         """
         now_ms = monotonic_ms()
         if self._ended_since_ms is None:
             self._ended_since_ms = now_ms
-        is_settled = not self.has_answered and now_ms - self._ended_since_ms >= PATIENCE_MS
-        return KafkaError(ErrorCode.INVALID_CONFIG if is_settled else ErrorCode.NETWORK_EXCEPTION, said)
+        is_permanent = not self.has_answered and now_ms - self._ended_since_ms >= RETRY_MS
+        return KafkaError(ErrorCode.INVALID_CONFIG if is_permanent else ErrorCode.NETWORK_EXCEPTION, detail)

@@ -14,7 +14,7 @@ from ottla.node.wire.messages.list_groups import ListGroupsRequest, ListGroupsRe
 from ottla.pipeline.client.answers import check
 from ottla.pipeline.client.connection import BrokerConnection
 from ottla.pipeline.client.connections import Purpose
-from ottla.pipeline.client.metadata import Cluster, Kind
+from ottla.pipeline.client.metadata import Cluster, CoordinatorType
 
 DEAD: Final = "Dead"  # the state of a group that does not exist
 WITHOUT_MEMBERS: Final = frozenset({"Empty", DEAD})
@@ -59,9 +59,9 @@ def list_groups(cluster: Cluster) -> dict[str, ListedGroup]:
         sent = [(connection, connection.send(ListGroupsRequest())) for connection in connections]
         found: dict[str, ListedGroup] = {}
         problem: KafkaError | None = None
-        for connection, ticket in sent:
+        for connection, pending in sent:
             try:
-                response: ListGroupsResponse = connection.receive(ticket)
+                response: ListGroupsResponse = connection.receive(pending)
                 check(response.error_code, f"groups of {connection.peer}")
             except KafkaError as error:
                 problem = error
@@ -85,14 +85,17 @@ def describe_groups(cluster: Cluster, group_ids: Sequence[str]) -> dict[str, Des
 
     def describe(group_id: str) -> DescribedGroup:
         return cluster.retry_with_coordinator(
-            Kind.GROUP, group_id, lambda connection: _describe(connection, group_id)
+            CoordinatorType.GROUP, group_id, lambda connection: _describe(connection, group_id)
         )
 
     return {group_id: describe(group_id) for group_id in group_ids}
 
 
 def has_members(cluster: Cluster, group: ListedGroup | None) -> bool:
-    """Return True if a listed group has members; asks its coordinator only if the list has no states."""
+    """Return True if a listed group has members; asks its coordinator only if the list has no states.
+
+    None, for a group that is not listed, has none.
+    """
     if group is None:
         return False
     state = group.state or describe_groups(cluster, [group.group_id])[group.group_id].state
@@ -100,9 +103,9 @@ def has_members(cluster: Cluster, group: ListedGroup | None) -> bool:
 
 
 def _describe(connection: BrokerConnection, group_id: str) -> DescribedGroup:
-    of_new = _describe_new(connection, group_id)
-    if of_new is not None:
-        return of_new
+    described = _describe_consumer_group(connection, group_id)
+    if described is not None:
+        return described
     response: DescribeGroupsResponse = connection.request(DescribeGroupsRequest(groups=[group_id]))
     if len(response.groups) != 1 or response.groups[0].group_id != group_id:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"no single answer about group {group_id}")
@@ -113,7 +116,7 @@ def _describe(connection: BrokerConnection, group_id: str) -> DescribedGroup:
     return DescribedGroup(group_id=group_id, state=one.group_state, members_count=len(one.members))
 
 
-def _describe_new(connection: BrokerConnection, group_id: str) -> DescribedGroup | None:
+def _describe_consumer_group(connection: BrokerConnection, group_id: str) -> DescribedGroup | None:
     """Describe a group of the consumer protocol; None if it is of another, or the node has no such groups."""
     try:
         response: ConsumerGroupDescribeResponse = connection.request(

@@ -1,4 +1,7 @@
-"""The committed offsets of a group, written without a member: lag tools show them for a query."""
+"""Commits and fetches the offsets of a group without joining it.
+
+Lag tools then show the progress of a Spark query.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -23,10 +26,10 @@ from ottla.node.wire.messages.offset_fetch import (
 )
 from ottla.pipeline.client.answers import check
 from ottla.pipeline.client.connection import BrokerConnection
-from ottla.pipeline.client.metadata import ASKS_BEFORE_UNKNOWN, Cluster, Kind, TopicGone
+from ottla.pipeline.client.metadata import ATTEMPTS_BEFORE_UNKNOWN, Cluster, CoordinatorType, TopicGone
 
 # From version 10 on topics are named by id; a group stores offsets by name, also of topics that are deleted.
-BY_NAME: Final = 9
+LAST_VERSION_WITH_TOPIC_NAMES: Final = 9
 NO_OFFSET: Final = -1
 
 
@@ -44,12 +47,12 @@ def commit_offsets(
     group_id: str,
     offsets: Mapping[TopicPartition, CommittedOffset],
     *,
-    budget_ms: int | None = None,
+    timeout_ms: int | None = None,
 ) -> None:
     """Commit offsets of a group without members.
 
     Raises UNKNOWN_MEMBER_ID if the group has members, and TopicGone if its coordinator keeps answering that a
-    topic does not exist. `budget_ms` is the time for all attempts; without it, `default.api.timeout.ms`.
+    topic does not exist. `timeout_ms` is the time for all attempts; without it, `default.api.timeout.ms`.
     """
     topics: dict[str, list[OffsetCommitRequestPartition]] = {}
     for partition, one in offsets.items():
@@ -68,11 +71,11 @@ def commit_offsets(
         topics=[OffsetCommitRequestTopic(name=name, partitions=those) for name, those in topics.items()],
     )
 
-    asks = 0
+    attempts = 0
 
     def attempt(connection: BrokerConnection) -> None:
-        nonlocal asks
-        response: OffsetCommitResponse = connection.request(request, most=BY_NAME)
+        nonlocal attempts
+        response: OffsetCommitResponse = connection.request(request, most=LAST_VERSION_WITH_TOPIC_NAMES)
         answers = [
             (topic.name, one.partition_index, one.error_code)
             for topic in response.topics
@@ -82,14 +85,14 @@ def commit_offsets(
             (name, index) for name, index, code in answers if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         ]
         if unknown:
-            asks += 1  # only attempts with this answer count
-            if asks == ASKS_BEFORE_UNKNOWN:
+            attempts += 1  # only attempts with this answer count
+            if attempts == ATTEMPTS_BEFORE_UNKNOWN:
                 raise TopicGone(*unknown[0])
         for name, index, code in answers:
             check(code, f"committing {name}-{index} of group {group_id}")
 
     if offsets:
-        cluster.retry_with_coordinator(Kind.GROUP, group_id, attempt, budget_ms=budget_ms)
+        cluster.retry_with_coordinator(CoordinatorType.GROUP, group_id, attempt, timeout_ms=timeout_ms)
 
 
 def committed_offsets(
@@ -100,29 +103,36 @@ def committed_offsets(
     It waits for transactions that are about to commit offsets of these partitions (`require_stable`). As with
     Kafka, a request for all offsets omits partitions whose only offsets belong to an open transaction.
     """
-    names = None if partitions is None else _by_topic(partitions)
+    partitions_by_topic = None if partitions is None else _by_topic(partitions)
 
     def attempt(connection: BrokerConnection) -> dict[TopicPartition, CommittedOffset]:
-        response: OffsetFetchResponse = connection.request(_fetch_request(group_id, names), most=BY_NAME)
+        response: OffsetFetchResponse = connection.request(
+            _fetch_request(group_id, partitions_by_topic), most=LAST_VERSION_WITH_TOPIC_NAMES
+        )
         return _read(response, group_id)
 
-    return {} if partitions == [] else cluster.retry_with_coordinator(Kind.GROUP, group_id, attempt)
+    return (
+        {} if partitions == [] else cluster.retry_with_coordinator(CoordinatorType.GROUP, group_id, attempt)
+    )
 
 
 def _by_topic(partitions: Sequence[TopicPartition]) -> dict[str, list[int]]:
-    names: dict[str, list[int]] = {}
+    partitions_by_topic: dict[str, list[int]] = {}
     for partition in partitions:
-        names.setdefault(partition.topic, []).append(partition.partition)
-    return names
+        partitions_by_topic.setdefault(partition.topic, []).append(partition.partition)
+    return partitions_by_topic
 
 
-def _fetch_request(group_id: str, names: Mapping[str, Sequence[int]] | None) -> OffsetFetchRequest:
+def _fetch_request(
+    group_id: str, partitions_by_topic: Mapping[str, Sequence[int]] | None
+) -> OffsetFetchRequest:
     # Both shapes at once: the version decides which one is sent.
     old: list[OffsetFetchRequestTopic] | None = None
     new: list[OffsetFetchRequestTopics] | None = None
-    if names is not None:
-        old = [OffsetFetchRequestTopic(name=name, partition_indexes=those) for name, those in names.items()]
-        new = [OffsetFetchRequestTopics(name=name, partition_indexes=those) for name, those in names.items()]
+    if partitions_by_topic is not None:
+        topics = partitions_by_topic.items()
+        old = [OffsetFetchRequestTopic(name=name, partition_indexes=indexes) for name, indexes in topics]
+        new = [OffsetFetchRequestTopics(name=name, partition_indexes=indexes) for name, indexes in topics]
     group = OffsetFetchRequestGroup(group_id=group_id, topics=new)
     return OffsetFetchRequest(group_id=group_id, topics=old, groups=[group], require_stable=True)
 

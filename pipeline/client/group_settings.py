@@ -14,14 +14,14 @@ from ottla.pipeline.client.metadata import Cluster
 from ottla.pipeline.client.retries import is_retriable
 
 RETENTION: Final = "ottla.offsets.retention.ms"
-FOR_EVER: Final = "-1"
+KEEP_FOREVER: Final = "-1"
 _GROUP: Final = 32  # the type of a resource
 _SET: Final = 0
 
 
 def keep_offsets(cluster: Cluster, group_id: str) -> bool:
     """Let the offsets of a group never expire; return False if the cluster refuses, as Apache Kafka does."""
-    change = AlterableConfig(name=RETENTION, config_operation=_SET, value=FOR_EVER)
+    change = AlterableConfig(name=RETENTION, config_operation=_SET, value=KEEP_FOREVER)
     resource = AlterConfigsResource(resource_type=_GROUP, resource_name=group_id, configs=[change])
     request = IncrementalAlterConfigsRequest(resources=[resource])
 

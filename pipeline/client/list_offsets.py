@@ -12,7 +12,7 @@ from ottla.node.wire.messages.list_offsets import (
     ListOffsetsTopic,
 )
 from ottla.pipeline.client.answers import to_error
-from ottla.pipeline.client.connection import BrokerConnection, Ticket
+from ottla.pipeline.client.connection import BrokerConnection, PendingRequest
 from ottla.pipeline.client.connections import Purpose
 from ottla.pipeline.client.metadata import Cluster, Leader
 from ottla.pipeline.client.retries import is_retriable
@@ -26,11 +26,12 @@ _CLIENT: Final = -1  # the replica id of a client
 def list_offsets(
     cluster: Cluster, wanted: Mapping[TopicPartition, int], *, read_committed: bool | None = None
 ) -> dict[TopicPartition, int]:
-    """Return for each partition the first offset at or after a timestamp (ms), or LATEST or EARLIEST.
+    """Return for each partition the offset of its first record at or after a timestamp (ms).
 
-    LATEST is the last stable offset with `read_committed` (None: as `isolation.level` says), otherwise the
-    high watermark. A partition without a record so late is absent. Only partitions that change leaders are
-    asked again. Raises TopicGone if a partition does not exist.
+    In place of a timestamp, EARLIEST asks for the log start, and LATEST for the last stable offset with
+    `read_committed` (None: as `isolation.level` says), otherwise for the high watermark. The result lacks
+    partitions without a record so late. Only partitions that change leaders are asked again. Raises TopicGone
+    if a partition does not exist.
     """
     if read_committed is None:
         read_committed = cluster.settings.read_committed
@@ -39,7 +40,7 @@ def list_offsets(
 
     def attempt() -> None:
         problem: KafkaError | None = None
-        for partition, outcome in _ask_leaders(cluster, left, read_committed).items():
+        for partition, outcome in _request_leaders(cluster, left, read_committed).items():
             if isinstance(outcome, KafkaError):
                 cluster.forget_topic(partition.topic)
                 if problem is None or not is_retriable(outcome):
@@ -55,7 +56,7 @@ def list_offsets(
     return found
 
 
-def _ask_leaders(
+def _request_leaders(
     cluster: Cluster, wanted: Mapping[TopicPartition, int], read_committed: bool
 ) -> dict[TopicPartition, int | KafkaError]:
     """Return the offset of each partition, or its error."""
@@ -64,7 +65,7 @@ def _ask_leaders(
         leader = cluster.leader(partition)
         by_node.setdefault(leader.node_id, {})[partition] = leader
     outcomes: dict[TopicPartition, int | KafkaError] = {}
-    sent: list[tuple[BrokerConnection, Ticket, Iterable[TopicPartition]]] = []
+    sent: list[tuple[BrokerConnection, PendingRequest, Iterable[TopicPartition]]] = []
     for node_id, leaders in by_node.items():
         try:
             connection = cluster.connections.to(node_id, Purpose.CONTROL)
@@ -73,9 +74,9 @@ def _ask_leaders(
             )
         except KafkaError as error:
             outcomes |= dict.fromkeys(leaders, error)
-    for connection, ticket, partitions in sent:
+    for connection, pending, partitions in sent:
         try:
-            outcomes |= _read(connection.receive(ticket), partitions)
+            outcomes |= _read(connection.receive(pending), partitions)
         except KafkaError as error:
             outcomes |= dict.fromkeys(partitions, error)
     return outcomes
@@ -105,7 +106,7 @@ def _request(
 
 
 def _read(
-    response: ListOffsetsResponse, asked: Iterable[TopicPartition]
+    response: ListOffsetsResponse, requested: Iterable[TopicPartition]
 ) -> dict[TopicPartition, int | KafkaError]:
     found: dict[TopicPartition, int | KafkaError] = {}
     for topic in response.topics:
@@ -114,9 +115,9 @@ def _read(
             found[partition] = (
                 to_error(one.error_code, f"offsets of {partition}") if one.error_code else one.offset
             )
-    silence = {
+    missing = {
         partition: KafkaError(ErrorCode.INVALID_REQUEST, f"the answer has no offset of {partition}")
-        for partition in asked
+        for partition in requested
         if partition not in found
     }
-    return silence | {partition: found[partition] for partition in asked if partition in found}
+    return missing | {partition: found[partition] for partition in requested if partition in found}

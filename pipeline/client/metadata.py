@@ -21,17 +21,18 @@ from ottla.node.wire.messages.metadata import (
 )
 from ottla.pipeline.client.answers import check, to_error
 from ottla.pipeline.client.client_settings import ClientSettings
+from ottla.pipeline.client.clock import monotonic_ms
 from ottla.pipeline.client.connection import BrokerConnection
 from ottla.pipeline.client.connections import BrokerConnections, Purpose
-from ottla.pipeline.client.retries import Retries, is_retriable, monotonic_ms
+from ottla.pipeline.client.retries import Retries, is_retriable
 
 R = TypeVar("R")
 
 NO_NODE: Final = -1
 # A new topic or partition is not known to every node at once. Java's client asks until its time is up, so a
 # reader of a deleted topic would wait for a minute to learn of it.
-ASKS_BEFORE_UNKNOWN: Final = 4
-MAX_NAMES_IN_A_REQUEST: Final = 10_000
+ATTEMPTS_BEFORE_UNKNOWN: Final = 4
+MAX_NAMES_PER_REQUEST: Final = 10_000
 # After these errors another node may be the coordinator; others, such as CONCURRENT_TRANSACTIONS, come from
 # it.
 MOVED: Final = frozenset(
@@ -47,14 +48,17 @@ MOVED: Final = frozenset(
 )
 
 
-class Kind(IntEnum):
+class CoordinatorType(IntEnum):
     """The kinds of keys that have a coordinator, with FindCoordinator's numbers."""
 
     GROUP = 0
     TRANSACTION = 1
 
 
-_KEPT_IN: Final = {Kind.GROUP: "__consumer_offsets", Kind.TRANSACTION: "__transaction_state"}
+_COORDINATOR_TOPICS: Final = {
+    CoordinatorType.GROUP: "__consumer_offsets",
+    CoordinatorType.TRANSACTION: "__transaction_state",
+}
 
 
 class Leader(NamedTuple):
@@ -104,8 +108,8 @@ class Cluster:
         self._topics: dict[str, tuple[Topic, int]] = {}  # with the time of the answer
         # The latest metadata ever received, kept also when stale: an answer with older epochs is not
         # believed.
-        self._told: dict[str, Topic] = {}
-        self._coordinators: dict[tuple[Kind, str], int] = {}
+        self._newest: dict[str, Topic] = {}
+        self._coordinators: dict[tuple[CoordinatorType, str], int] = {}
         self.row_bytes: dict[str, float] = {}  # by topic, as last fetched: the size of the next fetch
         self.batch_bytes: dict[str, int] = {}  # by topic: the largest batch that it takes
 
@@ -118,14 +122,14 @@ class Cluster:
     def topics(self, names: Sequence[str]) -> dict[str, Topic]:
         """Return the topics of these that exist now, by name; a partition may be without a leader."""
         found: dict[str, Topic] = {}
-        for start in range(0, len(names), MAX_NAMES_IN_A_REQUEST):
-            asked = names[start : start + MAX_NAMES_IN_A_REQUEST]
-            found |= self.retry(lambda asked=asked: self._ask_topics(asked))  # type: ignore[misc]
+        for start in range(0, len(names), MAX_NAMES_PER_REQUEST):
+            part = names[start : start + MAX_NAMES_PER_REQUEST]
+            found |= self.retry(lambda part=part: self._fetch_topics(part))  # type: ignore[misc]
         return found
 
     def topics_matching(self, pattern: re.Pattern[str]) -> dict[str, Topic]:
         """Return all topics whose whole name matches; `exclude.internal.topics` applies to internal ones."""
-        found = self.retry(lambda: self._ask_topics(None))
+        found = self.retry(lambda: self._fetch_topics(None))
         return {
             name: topic
             for name, topic in found.items()
@@ -137,22 +141,22 @@ class Cluster:
         known = self._topics.get(name)
         if known is not None and monotonic_ms() - known[1] < self.settings.metadata_max_age_ms:
             return known[0]
-        asks = 0
+        attempts = 0
 
-        def ask() -> Topic:
-            nonlocal asks
-            found = self._ask_topics([name])
+        def attempt() -> Topic:
+            nonlocal attempts
+            found = self._fetch_topics([name])
             if name not in found:
-                asks += 1  # only attempts with this answer count
+                attempts += 1  # only attempts with this answer count
                 raise to_error(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"topic {name}")
             return found[name]
 
-        def may_come(error: KafkaError) -> bool:
+        def may_appear(error: KafkaError) -> bool:
             is_unknown = error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            return asks < ASKS_BEFORE_UNKNOWN if is_unknown else is_retriable(error)
+            return attempts < ATTEMPTS_BEFORE_UNKNOWN if is_unknown else is_retriable(error)
 
         try:
-            return self.retry(ask, again=may_come)
+            return self.retry(attempt, again=may_appear)
         except KafkaError as error:
             if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                 raise TopicGone(name) from None
@@ -162,7 +166,7 @@ class Cluster:
         """Return the leader of a partition, after an election if there is none; TopicGone if it does not
         exist.
         """
-        asks = 0
+        attempts = 0
 
         def find() -> Leader:
             leader = self.topic(partition.topic).leaders.get(partition.partition)
@@ -171,9 +175,9 @@ class Cluster:
                 self.forget_topic(partition.topic)
                 leader = self.topic(partition.topic).leaders.get(partition.partition)
             if leader is None:
-                nonlocal asks
-                asks += 1
-                if asks == ASKS_BEFORE_UNKNOWN:
+                nonlocal attempts
+                attempts += 1
+                if attempts == ATTEMPTS_BEFORE_UNKNOWN:
                     raise TopicGone(partition.topic, partition.partition)
                 raise to_error(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"partition {partition}")
             if leader.node_id == NO_NODE:
@@ -184,7 +188,7 @@ class Cluster:
 
     def refresh_nodes(self) -> None:
         """Ask for the nodes of the cluster; one attempt, to be retried."""
-        self._ask_topics([])
+        self._fetch_topics([])
 
     def forget_topic(self, name: str) -> None:
         """Drop what is known of the topic, as it is stale."""
@@ -192,11 +196,11 @@ class Cluster:
         self.row_bytes.pop(name, None)
         self.batch_bytes.pop(name, None)
 
-    def _ask_topics(self, names: Sequence[str] | None) -> dict[str, Topic]:
+    def _fetch_topics(self, names: Sequence[str] | None) -> dict[str, Topic]:
         """Return those of the topics that exist; None asks for all."""
         response = self._request_topics(names, self.connections.to_any())
         self.connections.learn((one.node_id, one.host, one.port) for one in response.brokers)
-        asked_ms = monotonic_ms()
+        received_ms = monotonic_ms()
         found = {}
         for one in response.topics:
             name = one.name or ""
@@ -205,29 +209,29 @@ class Cluster:
                 continue
             check(one.error_code, f"topic {name}")
             topic = _topic(name, one)
-            if name in self._told and _is_older(topic, self._told[name]):
+            if name in self._newest and _is_older(topic, self._newest[name]):
                 raise to_error(
                     ErrorCode.LEADER_NOT_AVAILABLE,
                     f"topic {name} (the metadata of this node is older than what was received before)",
                 )
-            found[name] = self._told[name] = topic
-            self._topics[name] = topic, asked_ms
+            found[name] = self._newest[name] = topic
+            self._topics[name] = topic, received_ms
         if names is None:
-            self._told = dict(found)  # deleted topics are not remembered for ever
+            self._newest = dict(found)  # deleted topics are not remembered for ever
         return found
 
-    def _request_topics(self, names: Sequence[str] | None, asked: BrokerConnection) -> MetadataResponse:
+    def _request_topics(self, names: Sequence[str] | None, connection: BrokerConnection) -> MetadataResponse:
         wanted = None if names is None else [MetadataRequestTopic(name=name) for name in names]
         request = MetadataRequest(
             topics=wanted, allow_auto_topic_creation=self.settings.allow_auto_create_topics
         )
-        response: MetadataResponse = asked.request(request)
+        response: MetadataResponse = connection.request(request)
         check(response.error_code, "metadata")
         return response
 
     # ---- coordinators -----------------------------------------------------------------------------
 
-    def coordinator(self, kind: Kind, key: str) -> BrokerConnection:
+    def coordinator(self, kind: CoordinatorType, key: str) -> BrokerConnection:
         """Return a connection to a group's or transactional id's coordinator; one attempt, to be retried."""
         node_id = self._coordinators.get((kind, key))
         if node_id is None or not self.connections.knows(node_id):
@@ -235,53 +239,60 @@ class Cluster:
             self._coordinators[kind, key] = node_id
         return self.connections.to(node_id, Purpose.CONTROL)
 
-    def settle_coordinator(self, kind: Kind, key: str) -> None:
+    def rediscover_coordinator(self, kind: CoordinatorType, key: str) -> None:
         """Find the coordinator again, at the node with the newest metadata.
 
         A coordinator that was cut off still takes itself for the coordinator, and answers with the state of
         that time. A caller that must not read such a state calls this first. Raises KafkaError if no node
         answers.
         """
-        name = _KEPT_IN[kind]
+        name = _COORDINATOR_TOPICS[kind]
 
         def attempt() -> None:
             self.refresh_nodes()
-            heard: dict[int, int] = {}
+            epochs: dict[int, int] = {}
             problem = KafkaError(ErrorCode.BROKER_NOT_AVAILABLE, "the cluster reports no nodes")
             for node_id in self.connections.nodes():
                 try:
                     response = self._request_topics([name], self.connections.to(node_id, Purpose.CONTROL))
                     # Metadata is one log: a node that has read more of it has no lower leader epoch.
-                    heard[node_id] = sum(
+                    epochs[node_id] = sum(
                         one.leader_epoch for topic in response.topics for one in topic.partitions
                     )
                 except KafkaError as error:
                     problem = error
-            if not heard:
+            if not epochs:
                 raise problem
-            newest = self.connections.to(max(heard, key=heard.__getitem__), Purpose.CONTROL)
+            newest = self.connections.to(max(epochs, key=epochs.__getitem__), Purpose.CONTROL)
             self._coordinators[kind, key] = self._find_coordinator(kind, key, newest)
 
         self.retry(attempt)
 
-    def forget_coordinator(self, kind: Kind, key: str) -> None:
+    def forget_coordinator(self, kind: CoordinatorType, key: str) -> None:
         """Drop what is known of the coordinator: it has moved, or its node cannot say."""
         self._coordinators.pop((kind, key), None)
 
     def retry_with_coordinator(
-        self, kind: Kind, key: str, attempt: Callable[[BrokerConnection], R], *, budget_ms: int | None = None
+        self,
+        kind: CoordinatorType,
+        key: str,
+        attempt: Callable[[BrokerConnection], R],
+        *,
+        timeout_ms: int | None = None,
     ) -> R:
         """Return the result of `attempt` on a connection to the coordinator, repeated when that moves."""
         return self.retry(
             lambda: attempt(self.coordinator(kind, key)),
             between=lambda error: self.forget_coordinator(kind, key) if error.code in MOVED else None,
-            budget_ms=budget_ms,
+            timeout_ms=timeout_ms,
         )
 
-    def _find_coordinator(self, kind: Kind, key: str, asked: BrokerConnection) -> int:
+    def _find_coordinator(self, kind: CoordinatorType, key: str, connection: BrokerConnection) -> int:
         request = FindCoordinatorRequest(key=key, key_type=kind, coordinator_keys=[key])
-        response: FindCoordinatorResponse = asked.request(request)
-        subject = f"the coordinator of {'group' if kind is Kind.GROUP else 'transactional id'} {key}"
+        response: FindCoordinatorResponse = connection.request(request)
+        subject = (
+            f"the coordinator of {'group' if kind is CoordinatorType.GROUP else 'transactional id'} {key}"
+        )
         check(response.error_code, subject, response.error_message)
         node_id = response.node_id if response.host else NO_NODE  # before version 4
         for one in response.coordinators:
@@ -301,20 +312,20 @@ class Cluster:
         *,
         again: Callable[[KafkaError], bool] = is_retriable,
         between: Callable[[KafkaError], None] = lambda _error: None,
-        budget_ms: int | None = None,
+        timeout_ms: int | None = None,
     ) -> R:
-        """Return the result of `attempt`, repeated for `budget_ms` or `default.api.timeout.ms`.
+        """Return the result of `attempt`, repeated for `timeout_ms` or `default.api.timeout.ms`.
 
         After a failure another node is asked for metadata: the last one may be cut off from the others.
         """
 
-        def ask_another(error: KafkaError) -> None:
+        def use_another_node(error: KafkaError) -> None:
             between(error)
             self.connections.pass_over()
 
-        if budget_ms is None:
-            budget_ms = self.settings.default_api_timeout_ms
-        return self.retries.run(attempt, budget_ms=budget_ms, again=again, between=ask_another)
+        if timeout_ms is None:
+            timeout_ms = self.settings.default_api_timeout_ms
+        return self.retries.run(attempt, timeout_ms=timeout_ms, again=again, between=use_another_node)
 
 
 def _topic(name: str, answer: MetadataResponseTopic) -> Topic:

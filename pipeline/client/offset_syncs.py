@@ -21,7 +21,7 @@ from ottla.pipeline.columns.offset_runs import OffsetRun, Steps, find_steps, mak
 from ottla.pipeline.columns.row_columns import RowColumns
 from ottla.pipeline.columns.varints import Int64s
 
-BATCHES_A_LEVEL: Final = 64
+BATCHES_PER_LEVEL: Final = 64
 LAST_LEVEL: Final = 63
 RUNS_MAX: Final = 1_000  # in one record, some 30 kB
 MAX_OFFSET: Final = 2**63 - 1
@@ -41,7 +41,7 @@ class OffsetSync:
 def slot_of(batch_id: int) -> int:
     """Return the slot of a batch: one of the 64 of its level, which is how often two divides its number."""
     level = LAST_LEVEL if batch_id == 0 else (batch_id & -batch_id).bit_length() - 1
-    return level * BATCHES_A_LEVEL + (batch_id >> (level + 1)) % BATCHES_A_LEVEL
+    return level * BATCHES_PER_LEVEL + (batch_id >> (level + 1)) % BATCHES_PER_LEVEL
 
 
 def encode_sync(sync: OffsetSync) -> tuple[bytes, bytes]:

@@ -21,7 +21,7 @@ from ottla.node.wire.messages.fetch import (
     PartitionData,
 )
 from ottla.pipeline.client.answers import check, to_error
-from ottla.pipeline.client.connection import BrokerConnection, Ticket
+from ottla.pipeline.client.connection import BrokerConnection, PendingRequest
 from ottla.pipeline.client.connections import Purpose
 from ottla.pipeline.client.list_offsets import EARLIEST, LATEST, list_offsets
 from ottla.pipeline.client.metadata import Cluster
@@ -29,16 +29,16 @@ from ottla.pipeline.client.offset_range import OffsetRange
 from ottla.pipeline.client.retries import is_retriable
 from ottla.pipeline.columns.fetched_batches import KEY_AND_VALUE, Fetched, open_fetched
 
-BY_NAME: Final = 12  # topic ids since version 13
+LAST_VERSION_WITH_TOPIC_NAMES: Final = 12
 # Before the first answer the length of rows is unknown. A guess that is too low costs a second fetch, one
 # that is too high costs bytes that the next micro-batch fetches again.
 GUESSED_ROW_BYTES: Final = 1024
 LEAST_FETCH_BYTES: Final = 64 * 1024
 # A process may have metadata older than the split, and so may a node.
-ASKS_BEFORE_REPLACED: Final = 4
+ATTEMPTS_BEFORE_REPLACED: Final = 4
 MORE_THAN_LEFT: Final = 1.3  # rows of a range differ in length
 # Errors that only the leader sends, so that the metadata is not stale.
-_OF_THE_LEADER: Final = (ErrorCode.OFFSET_NOT_AVAILABLE, ErrorCode.THROTTLING_QUOTA_EXCEEDED)
+_LEADER_ERRORS: Final = (ErrorCode.OFFSET_NOT_AVAILABLE, ErrorCode.THROTTLING_QUOTA_EXCEEDED)
 _BATCH_START: Final = struct.Struct(">qi")  # base offset, length of the rest
 _LAST_OFFSET_DELTA: Final = struct.Struct(">i")
 _LAST_OFFSET_DELTA_AT: Final = 23
@@ -69,9 +69,9 @@ class TopicReplaced(Exception):
         return f"topic {self.topic} was deleted and created again"
 
 
-class _Asked(NamedTuple):
+class _InFlightFetch(NamedTuple):
     connection: BrokerConnection
-    ticket: Ticket
+    pending: PendingRequest
     position: int
 
 
@@ -85,8 +85,8 @@ class PartitionFetcher:
         self._settings = cluster.settings
         self._with_headers = with_headers
         self._wanted = wanted
-        self._asked: _Asked | None = None
-        self._replaced_asks = 0
+        self._in_flight: _InFlightFetch | None = None
+        self._replaced_attempts = 0
 
     def batches(self, split: OffsetRange) -> Iterator[Fetched]:
         """Yield the visible records of a range, fetch by fetch.
@@ -95,7 +95,7 @@ class PartitionFetcher:
         all attempts failed for `default.api.timeout.ms` without a single row.
         """
         position = split.start
-        self._replaced_asks = 0
+        self._replaced_attempts = 0
         known = self._cluster.row_bytes
         topic = split.partition.topic
         fetch_bytes = self._fetch_bytes(split, position, known.get(topic, GUESSED_ROW_BYTES))
@@ -125,7 +125,7 @@ class PartitionFetcher:
                 if fetched.columns is not None:
                     yield fetched
         finally:
-            self._leave_off()
+            self._discard_in_flight()
 
     # ---- one fetch --------------------------------------------------------------------------------
 
@@ -133,12 +133,12 @@ class PartitionFetcher:
         """Return an answer with records from `position` on, or an empty one if the log has none there."""
 
         def attempt() -> PartitionData:
-            if self._asked is not None and self._asked.position != position:
+            if self._in_flight is not None and self._in_flight.position != position:
                 # The records before were opened only in part, so the prefetched answer is beyond this
                 # position.
                 self._receive()
-            if self._asked is None:
-                self._asked = self._ask(split, position, fetch_bytes)
+            if self._in_flight is None:
+                self._in_flight = self._send_fetch(split, position, fetch_bytes)
             answer = self._partition_answer(split)
             if answer.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
                 raise self._out_of_range(split.partition, position)
@@ -153,8 +153,8 @@ class PartitionFetcher:
             return answer
 
         def between(error: KafkaError) -> None:
-            self._leave_off()
-            if error.code not in _OF_THE_LEADER:
+            self._discard_in_flight()
+            if error.code not in _LEADER_ERRORS:
                 self._cluster.forget_topic(split.partition.topic)
 
         return self._cluster.retry(attempt, again=is_retriable, between=between)
@@ -168,7 +168,7 @@ class PartitionFetcher:
         end = self._visible_end(answer)
         if end < split.end:
             return False
-        self._asked = self._ask(split, end - 1, 1)
+        self._in_flight = self._send_fetch(split, end - 1, 1)
         last = self._partition_answer(split)
         return not last.error_code and not last.records and self._visible_end(last) >= end
 
@@ -176,11 +176,11 @@ class PartitionFetcher:
         is_committed = self._settings.read_committed
         return answer.last_stable_offset if is_committed else answer.high_watermark
 
-    def _ask(self, split: OffsetRange, position: int, fetch_bytes: int) -> _Asked:
+    def _send_fetch(self, split: OffsetRange, position: int, fetch_bytes: int) -> _InFlightFetch:
         leader = self._cluster.leader(split.partition)
         topic_id = self._cluster.topic(split.partition.topic).topic_id
         if ZERO_UUID not in (split.topic_id, topic_id) and split.topic_id != topic_id:
-            self._is_another(split.partition)
+            self._raise_replaced(split.partition)
         connection = self._cluster.connections.to(leader.node_id, Purpose.FETCH)
         request = FetchRequest(
             max_wait_ms=self._settings.fetch_max_wait_ms,
@@ -202,14 +202,14 @@ class PartitionFetcher:
                 )
             ],
         )
-        most = BY_NAME if topic_id == ZERO_UUID else None
-        return _Asked(connection, connection.send(request, most=most), position)
+        most = LAST_VERSION_WITH_TOPIC_NAMES if topic_id == ZERO_UUID else None
+        return _InFlightFetch(connection, connection.send(request, most=most), position)
 
-    def _is_another(self, partition: TopicPartition) -> NoReturn:
+    def _raise_replaced(self, partition: TopicPartition) -> NoReturn:
         """Raise a retriable error, as metadata may be old here or at a node; after several, TopicReplaced."""
-        self._replaced_asks += 1
+        self._replaced_attempts += 1
         self._cluster.forget_topic(partition.topic)
-        if self._replaced_asks < ASKS_BEFORE_REPLACED:
+        if self._replaced_attempts < ATTEMPTS_BEFORE_REPLACED:
             raise KafkaError(
                 ErrorCode.INCONSISTENT_TOPIC_ID, f"the topic of {partition} was deleted and created again"
             )
@@ -217,18 +217,18 @@ class PartitionFetcher:
 
     def _prefetch(self, split: OffsetRange, position: int, fetch_bytes: int) -> None:
         try:
-            self._asked = self._ask(split, position, fetch_bytes)
+            self._in_flight = self._send_fetch(split, position, fetch_bytes)
         except KafkaError:
             # It is asked again, with retries, when these rows are read.
-            self._asked = None
+            self._in_flight = None
 
     def _receive(self) -> FetchResponse:
-        assert self._asked is not None
-        asked, self._asked = self._asked, None
+        assert self._in_flight is not None
+        in_flight, self._in_flight = self._in_flight, None
         try:
-            response: FetchResponse = asked.connection.receive(asked.ticket)
+            response: FetchResponse = in_flight.connection.receive(in_flight.pending)
         except KafkaError:
-            asked.connection.close()
+            in_flight.connection.close()
             raise
         return response
 
@@ -246,16 +246,14 @@ class PartitionFetcher:
         return answers[0]
 
     def _out_of_range(self, partition: TopicPartition, position: int) -> OutOfRange:
-        ends = {
-            place: list_offsets(self._cluster, {partition: place})[partition] for place in (EARLIEST, LATEST)
-        }
+        ends = {end: list_offsets(self._cluster, {partition: end})[partition] for end in (EARLIEST, LATEST)}
         return OutOfRange(partition, position, ends[EARLIEST], ends[LATEST])
 
-    def _leave_off(self) -> None:
+    def _discard_in_flight(self) -> None:
         """Close the connection if an answer is under way: its next user must not receive it."""
-        asked, self._asked = self._asked, None
-        if asked is not None:
-            asked.connection.close()
+        in_flight, self._in_flight = self._in_flight, None
+        if in_flight is not None:
+            in_flight.connection.close()
 
     def _fetch_bytes(self, split: OffsetRange, position: int, row_bytes: float) -> int:
         left = max(split.end - position, 0) * row_bytes * MORE_THAN_LEFT

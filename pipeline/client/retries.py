@@ -1,4 +1,4 @@
-"""Retries with pauses that grow, within a budget of time. The client's only loop of attempts."""
+"""Retries with pauses that grow, until a timeout. The client's only loop of attempts."""
 
 import random
 import time
@@ -7,22 +7,18 @@ from typing import Final, TypeVar
 
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.pipeline.client.client_settings import ClientSettings
+from ottla.pipeline.client.clock import monotonic_ms
 
 R = TypeVar("R")
 
 JITTER: Final = 0.2  # Java's: tasks that lost the same broker do not all retry at one moment
 # Errors that nodes soon recover from, beyond those that the protocol calls retriable.
-SETTLING: Final = frozenset({ErrorCode.BROKER_NOT_AVAILABLE, ErrorCode.STALE_CONTROLLER_EPOCH})
+TRANSIENT_ERRORS: Final = frozenset({ErrorCode.BROKER_NOT_AVAILABLE, ErrorCode.STALE_CONTROLLER_EPOCH})
 
 
 def is_retriable(error: KafkaError) -> bool:
     """Return True if another attempt may succeed."""
-    return error.code.retriable or error.code in SETTLING
-
-
-def monotonic_ms() -> int:
-    """Return the milliseconds of a clock that never goes back."""
-    return time.monotonic_ns() // 1_000_000
+    return error.code.retriable or error.code in TRANSIENT_ERRORS
 
 
 class Retries:
@@ -44,16 +40,16 @@ class Retries:
         self,
         attempt: Callable[[], R],
         *,
-        budget_ms: int,
+        timeout_ms: int,
         again: Callable[[KafkaError], bool] = is_retriable,
         between: Callable[[KafkaError], None] = lambda _error: None,
     ) -> R:
-        """Return the result of `attempt`, repeated until the budget is spent; then raise its last KafkaError.
+        """Return the result of `attempt`, repeated for `timeout_ms`; then raise its last KafkaError.
 
         `again` decides whether an error is worth another attempt; `between` prepares the next one before the
         pause.
         """
-        deadline_ms = monotonic_ms() + budget_ms
+        deadline_ms = monotonic_ms() + timeout_ms
         failures = 0
         while True:
             try:

@@ -9,7 +9,7 @@ query is better than one that does not do what its options say.
 from collections.abc import Iterable, Mapping
 from typing import Final
 
-from ottla.logstore.words.old_names import OLD_CLIENT_NAMES, why_old
+from ottla.logstore.words.old_names import OLD_CLIENT_NAMES, old_name_hint
 from ottla.node.secure_client import security_names
 from ottla.pipeline.words import HIDDEN, OptionError, with_nearest
 
@@ -18,14 +18,14 @@ PREFIX: Final = "kafka."  # of a client's settings among Spark's options
 _NO_CONNECTION_POLICY = "connections are opened when needed, and reopened when lost"
 _NO_METRICS = "Spark shows the progress of a query"
 _NO_MEMBERSHIP = "Spark divides the partitions; the query joins no group"
-_ONE_PASS = "Spark hands rows over batch by batch"
+_NO_BUFFER = "Spark hands rows over batch by batch"
 
 WITHOUT_EFFECT: Final[Mapping[str, str]] = {
     "auto.commit.interval.ms": "progress is committed with each batch",
     "auto.include.jmx.reporter": _NO_METRICS,
     "bootstrap.resolve.timeout.ms": _NO_CONNECTION_POLICY,
-    "buffer.memory": _ONE_PASS,
-    "buffer.memory.allocation.strategy": _ONE_PASS,
+    "buffer.memory": _NO_BUFFER,
+    "buffer.memory.allocation.strategy": _NO_BUFFER,
     "client.dns.lookup": "all addresses of a name are tried",
     "client.rack": "rows are fetched from leaders",
     "connections.max.idle.ms": _NO_CONNECTION_POLICY,
@@ -36,7 +36,7 @@ WITHOUT_EFFECT: Final[Mapping[str, str]] = {
     "heartbeat.interval.ms": _NO_MEMBERSHIP,
     "internal.leave.group.on.close": _NO_MEMBERSHIP,
     "internal.throw.on.fetch.stable.offset.unsupported": "every supported node knows stable offsets",
-    "linger.ms": _ONE_PASS,
+    "linger.ms": _NO_BUFFER,
     "max.poll.interval.ms": _NO_MEMBERSHIP,
     "max.poll.records": "a whole fetch is read at once",
     "metadata.cluster.check.enable": _NO_CONNECTION_POLICY,
@@ -47,9 +47,9 @@ WITHOUT_EFFECT: Final[Mapping[str, str]] = {
     "metrics.recording.level": _NO_METRICS,
     "metrics.sample.window.ms": _NO_METRICS,
     "partition.assignment.strategy": _NO_MEMBERSHIP,
-    "partitioner.adaptive.partitioning.enable": _ONE_PASS,
-    "partitioner.availability.timeout.ms": _ONE_PASS,
-    "partitioner.rack.aware": _ONE_PASS,
+    "partitioner.adaptive.partitioning.enable": _NO_BUFFER,
+    "partitioner.availability.timeout.ms": _NO_BUFFER,
+    "partitioner.rack.aware": _NO_BUFFER,
     "reconnect.backoff.max.ms": "retry.backoff.max.ms applies to all attempts",
     "reconnect.backoff.ms": "retry.backoff.ms applies to all attempts",
     "retries": "the time for all attempts is limited, not their number",
@@ -93,12 +93,12 @@ _SECRET_ENDS = (
 )
 
 
-def why_refused(name: str) -> str | None:
+def refusal_reason(name: str) -> str | None:
     """Return the rest of a sentence that begins with the setting's name, or None if it is not refused."""
-    return security_names.why_refused(name) or REFUSED.get(name) or why_old(name, OLD_CLIENT_NAMES)
+    return security_names.problem_of_name(name) or REFUSED.get(name) or old_name_hint(name, OLD_CLIENT_NAMES)
 
 
-def why_idle(name: str, security_protocol: str) -> str:
+def idle_reason(name: str, security_protocol: str) -> str:
     """Return the rest of a sentence that says why a setting changes nothing in a source."""
     if name in security_names.READ:
         return f"{PREFIX}security.protocol is {security_protocol}"
@@ -114,7 +114,7 @@ def check_names(names: Iterable[str], honoured: Iterable[str]) -> tuple[str, ...
     for name in sorted(names):
         if name in known:
             continue
-        if (problem := why_refused(name)) is not None:
+        if (problem := refusal_reason(name)) is not None:
             raise OptionError(PREFIX + name, problem)
         if name not in WITHOUT_EFFECT:
             problem = "is not a setting of a Kafka client"

@@ -42,7 +42,7 @@ R = TypeVar("R")
 
 CLUSTER_DEFAULT: Final = -1  # for the number of partitions and of replicas (KIP-464)
 # A topic has some forty settings, described in 20 kB: this many make an answer of a few megabytes.
-MAX_TOPICS_IN_A_REQUEST: Final = 200
+MAX_TOPICS_PER_REQUEST: Final = 200
 _TOPIC: Final = 2  # the type of a resource
 
 
@@ -81,7 +81,7 @@ def create_topics(cluster: Cluster, topics: Sequence[NewTopic]) -> dict[str, Kaf
     """Create topics; return the error of each by name, or None if it was created."""
     wanted = {topic.name: topic for topic in topics}
 
-    def ask(names: Sequence[str]) -> dict[str, KafkaError | None]:
+    def request_part(names: Sequence[str]) -> dict[str, KafkaError | None]:
         request = CreateTopicsRequest(
             topics=[_creatable(wanted[name]) for name in names],
             timeout_ms=cluster.settings.request_timeout_ms,
@@ -92,7 +92,7 @@ def create_topics(cluster: Cluster, topics: Sequence[NewTopic]) -> dict[str, Kaf
             for one in response.topics
         }
 
-    made = _ask_in_parts(cluster, [*wanted], ask)
+    made = _request_in_parts(cluster, [*wanted], request_part)
     for name in wanted:
         cluster.forget_topic(name)
     return made
@@ -101,7 +101,7 @@ def create_topics(cluster: Cluster, topics: Sequence[NewTopic]) -> dict[str, Kaf
 def create_partitions(cluster: Cluster, counts: Mapping[str, int]) -> dict[str, KafkaError | None]:
     """Raise topics to these numbers of partitions; return the error of each by name, or None on success."""
 
-    def ask(names: Sequence[str]) -> dict[str, KafkaError | None]:
+    def request_part(names: Sequence[str]) -> dict[str, KafkaError | None]:
         request = CreatePartitionsRequest(
             topics=[CreatePartitionsTopic(name=name, count=counts[name], assignments=None) for name in names],
             timeout_ms=cluster.settings.request_timeout_ms,
@@ -112,7 +112,7 @@ def create_partitions(cluster: Cluster, counts: Mapping[str, int]) -> dict[str, 
             for one in response.results
         }
 
-    grown = _ask_in_parts(cluster, [*counts], ask)
+    grown = _request_in_parts(cluster, [*counts], request_part)
     for name in counts:
         cluster.forget_topic(name)
     return grown
@@ -121,7 +121,7 @@ def create_partitions(cluster: Cluster, counts: Mapping[str, int]) -> dict[str, 
 def describe_configs(cluster: Cluster, topics: Sequence[str]) -> dict[str, dict[str, TopicConfig]]:
     """Return the settings of each topic by their names; topics that do not exist are absent."""
 
-    def ask(names: Sequence[str]) -> dict[str, dict[str, TopicConfig] | KafkaError]:
+    def request_part(names: Sequence[str]) -> dict[str, dict[str, TopicConfig] | KafkaError]:
         resources = [
             DescribeConfigsResource(resource_type=_TOPIC, resource_name=name, configuration_keys=None)
             for name in names
@@ -131,7 +131,7 @@ def describe_configs(cluster: Cluster, topics: Sequence[str]) -> dict[str, dict[
         return {one.resource_name: _configs(one) for one in response.results}
 
     found: dict[str, dict[str, TopicConfig]] = {}
-    for name, outcome in _ask_in_parts(cluster, topics, ask).items():
+    for name, outcome in _request_in_parts(cluster, topics, request_part).items():
         if not isinstance(outcome, KafkaError):
             found[name] = outcome
         elif outcome.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
@@ -147,7 +147,7 @@ def alter_configs(
     Returns the error of each topic, or None if all of its changes were made.
     """
 
-    def ask(names: Sequence[str]) -> dict[str, KafkaError | None]:
+    def request_part(names: Sequence[str]) -> dict[str, KafkaError | None]:
         request = IncrementalAlterConfigsRequest(
             resources=[_alteration(name, changes[name]) for name in names]
         )
@@ -159,25 +159,25 @@ def alter_configs(
             for one in response.responses
         }
 
-    return _ask_in_parts(cluster, [*changes], ask)
+    return _request_in_parts(cluster, [*changes], request_part)
 
 
 # ---- requests and answers -------------------------------------------------------------------------
 
 
-def _ask_in_parts(
+def _request_in_parts(
     cluster: Cluster,
     names: Sequence[str],
-    ask: Callable[[Sequence[str]], Mapping[str, R | KafkaError]],
+    request_part: Callable[[Sequence[str]], Mapping[str, R | KafkaError]],
 ) -> dict[str, R | KafkaError]:
-    """Return the result of `ask` for each name, in requests of bounded size; retriable errors are retried."""
+    """Return the result of `request_part` for each name, in requests of bounded size; retries errors."""
     found: dict[str, R | KafkaError] = {}
-    for start in range(0, len(names), MAX_TOPICS_IN_A_REQUEST):
-        part = names[start : start + MAX_TOPICS_IN_A_REQUEST]
+    for start in range(0, len(names), MAX_TOPICS_PER_REQUEST):
+        part = names[start : start + MAX_TOPICS_PER_REQUEST]
 
         def attempt(part: Sequence[str] = part) -> None:
             left = [name for name in part if name not in found]
-            answers = ask(left)
+            answers = request_part(left)
             problem: KafkaError | None = None
             for name in left:
                 outcome: R | KafkaError = (
@@ -185,7 +185,7 @@ def _ask_in_parts(
                     if name in answers
                     else KafkaError(ErrorCode.INVALID_REQUEST, f"the response does not contain topic {name}")
                 )
-                if isinstance(outcome, KafkaError) and _may_pass(outcome):
+                if isinstance(outcome, KafkaError) and _is_transient(outcome):
                     problem = outcome
                 else:
                     found[name] = outcome
@@ -196,7 +196,7 @@ def _ask_in_parts(
     return found
 
 
-def _may_pass(error: KafkaError) -> bool:
+def _is_transient(error: KafkaError) -> bool:
     # The controller was asked, whose metadata is the newest: an unknown topic does not exist.
     return is_retriable(error) and error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 

@@ -23,10 +23,10 @@ from ottla.node.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequestTopic,
 )
 from ottla.pipeline.client.answers import check
-from ottla.pipeline.client.connection import BrokerConnection, Ticket
+from ottla.pipeline.client.connection import BrokerConnection, PendingRequest
 from ottla.pipeline.client.connections import Purpose
 from ottla.pipeline.client.group_offsets import CommittedOffset
-from ottla.pipeline.client.metadata import MOVED, Cluster, Kind
+from ottla.pipeline.client.metadata import MOVED, Cluster, CoordinatorType
 from ottla.pipeline.client.retries import is_retriable
 from ottla.pipeline.columns.producer_pair import ProducerPair
 
@@ -34,16 +34,20 @@ R = TypeVar("R")
 
 TWO_PHASE: Final = 6  # the version of InitProducerId with two-phase commit (KIP-939)
 BEFORE_TWO_PHASE: Final = 5
-LAST_TO_REPEAT: Final = 4  # of EndTxn; version 5 returns the next epoch
-LAST_BY_CLIENTS: Final = 3  # of AddPartitionsToTxn
-LAST_BY_NAME: Final = 4  # of TxnOffsetCommit, before it adds the group to the transaction
+MAX_ADD_PARTITIONS: Final = 3  # of AddPartitionsToTxn; version 4 is for brokers
+MAX_ADD_OFFSETS: Final = 3  # of AddOffsetsToTxn; version 4 is KIP-890's
+MAX_TXN_OFFSET_COMMIT: Final = 4  # version 5 adds the group to the transaction itself (KIP-890)
+MAX_END_TXN: Final = 4  # version 5 returns the next epoch, so it cannot be repeated
 # A node stops reading while its answers are not read, so a client must not only send.
 MAX_IN_FLIGHT: Final = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Described:
-    """A transactional id as its coordinator describes it; `state` in its words, such as CompleteCommit."""
+class TransactionDescription:
+    """A transactional id as its coordinator describes it.
+
+    `state` has Kafka's name, such as CompleteCommit.
+    """
 
     state: str
     pair: ProducerPair
@@ -82,7 +86,7 @@ class Transactions:
                 )
             return TWO_PHASE
 
-        return self._ask_all(ids, request, read, most)
+        return self._request_all(ids, request, read, most)
 
     def add_partitions(
         self, transactional_id: str, pair: ProducerPair, partitions: Sequence[TopicPartition]
@@ -101,16 +105,18 @@ class Transactions:
         )
 
         def read(_id: str, answer: Any) -> None:
-            said = [
+            outcomes = [
                 (one.partition_error_code, f"adding {topic.name}-{one.partition_index} to {transactional_id}")
                 for topic in answer.results_by_topic_v3_and_below
                 for one in topic.results_by_partition
             ]
             # OPERATION_NOT_ATTEMPTED is the error of the partitions beside the one that was rejected.
-            for code, subject in sorted(said, key=lambda one: one[0] == ErrorCode.OPERATION_NOT_ATTEMPTED):
+            for code, subject in sorted(
+                outcomes, key=lambda one: one[0] == ErrorCode.OPERATION_NOT_ATTEMPTED
+            ):
                 check(code, subject)
 
-        self._ask_all([transactional_id], lambda _id: request, read, lambda _c: LAST_BY_CLIENTS)
+        self._request_all([transactional_id], lambda _id: request, read, lambda _c: MAX_ADD_PARTITIONS)
 
     def add_offsets(
         self,
@@ -130,18 +136,18 @@ class Transactions:
         def read(_id: str, answer: Any) -> None:
             check(answer.error_code, f"adding group {group_id} to {transactional_id}")
 
-        self._ask_all([transactional_id], lambda _id: request, read, lambda _c: LAST_BY_CLIENTS)
+        self._request_all([transactional_id], lambda _id: request, read, lambda _c: MAX_ADD_OFFSETS)
         commit = _offset_commit(transactional_id, pair, group_id, offsets)
 
         def attempt(connection: BrokerConnection) -> None:
-            answer = connection.request(commit, most=LAST_BY_NAME)
+            answer = connection.request(commit, most=MAX_TXN_OFFSET_COMMIT)
             for topic in answer.topics:
                 for one in topic.partitions:
                     check(
                         one.error_code, f"committing {topic.name}-{one.partition_index} of group {group_id}"
                     )
 
-        self._cluster.retry_with_coordinator(Kind.GROUP, group_id, attempt)
+        self._cluster.retry_with_coordinator(CoordinatorType.GROUP, group_id, attempt)
 
     def end(self, pairs: Mapping[str, ProducerPair], *, commit: bool) -> dict[str, KafkaError | None]:
         """End the transactions of these pairs; return the final error of each by id, or None if it ended."""
@@ -164,19 +170,19 @@ class Transactions:
                 return error
             return None
 
-        return self._ask_all([*pairs], request, read, lambda _c: LAST_TO_REPEAT)
+        return self._request_all([*pairs], request, read, lambda _c: MAX_END_TXN)
 
-    def describe(self, ids: Sequence[str]) -> dict[str, Described | None]:
+    def describe(self, ids: Sequence[str]) -> dict[str, TransactionDescription | None]:
         """Return the description of each id, or None if the id is unknown."""
 
-        def read(transactional_id: str, answer: Any) -> Described | None:
+        def read(transactional_id: str, answer: Any) -> TransactionDescription | None:
             if len(answer.transaction_states) != 1:
                 raise KafkaError(ErrorCode.INVALID_REQUEST, f"no single answer about {transactional_id}")
             one = answer.transaction_states[0]
             if one.error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND:
                 return None
             check(one.error_code, f"transactional id {transactional_id}")
-            return Described(
+            return TransactionDescription(
                 state=one.transaction_state,
                 pair=ProducerPair(one.producer_id, one.producer_epoch),
                 start_ms=one.transaction_start_time_ms,
@@ -186,11 +192,11 @@ class Transactions:
                 ),
             )
 
-        return self._ask_all(
+        return self._request_all(
             ids, lambda one: DescribeTransactionsRequest(transactional_ids=[one]), read, lambda _c: None
         )
 
-    def list_open(self, prefix: str, *, budget_ms: int | None = None) -> set[str]:
+    def list_open(self, prefix: str, *, timeout_ms: int | None = None) -> set[str]:
         """Return the ids with this prefix whose transaction is open, from all coordinators."""
 
         def attempt() -> set[str]:
@@ -203,9 +209,9 @@ class Transactions:
                 sent.append((connection, connection.send(request)))
             found: set[str] = set()
             problem: KafkaError | None = None
-            for connection, ticket in sent:
+            for connection, pending in sent:
                 try:
-                    answer = connection.receive(ticket)
+                    answer = connection.receive(pending)
                     check(answer.error_code, f"transactions of {connection.peer}")
                     found |= {one.transactional_id for one in answer.transaction_states}
                 except KafkaError as error:
@@ -214,11 +220,11 @@ class Transactions:
                 raise problem
             return {one for one in found if one.startswith(prefix)}
 
-        return self._cluster.retry(attempt, budget_ms=budget_ms)
+        return self._cluster.retry(attempt, timeout_ms=timeout_ms)
 
     # ---- many at once -----------------------------------------------------------------------------
 
-    def _ask_all(
+    def _request_all(
         self,
         ids: Sequence[str],
         request: Callable[[str], object],
@@ -232,14 +238,16 @@ class Transactions:
             problem: KafkaError | None = None
             left = [one for one in ids if one not in found]
             for start in range(0, len(left), MAX_IN_FLIGHT):
-                for one, outcome in self._ask(left[start : start + MAX_IN_FLIGHT], request, most).items():
+                for one, outcome in self._request_once(
+                    left[start : start + MAX_IN_FLIGHT], request, most
+                ).items():
                     try:
                         if isinstance(outcome, KafkaError):
                             raise outcome
                         found[one] = read(one, outcome)
                     except KafkaError as error:
                         if error.code in MOVED:
-                            self._cluster.forget_coordinator(Kind.TRANSACTION, one)
+                            self._cluster.forget_coordinator(CoordinatorType.TRANSACTION, one)
                         if problem is None or not is_retriable(error):
                             problem = error
             if problem is not None:
@@ -248,7 +256,7 @@ class Transactions:
         self._cluster.retry(attempt)
         return {one: found[one] for one in ids}
 
-    def _ask(
+    def _request_once(
         self,
         ids: Sequence[str],
         request: Callable[[str], object],
@@ -260,18 +268,18 @@ class Transactions:
         # All coordinators first: FindCoordinator uses the same connections.
         for one in ids:
             try:
-                coordinators.append((one, self._cluster.coordinator(Kind.TRANSACTION, one)))
+                coordinators.append((one, self._cluster.coordinator(CoordinatorType.TRANSACTION, one)))
             except KafkaError as error:
                 outcomes[one] = error
-        sent: list[tuple[str, BrokerConnection, Ticket]] = []
+        sent: list[tuple[str, BrokerConnection, PendingRequest]] = []
         for one, connection in coordinators:
             try:
                 sent.append((one, connection, connection.send(request(one), most=most(connection))))
             except KafkaError as error:
                 outcomes[one] = error
-        for one, connection, ticket in sent:
+        for one, connection, pending in sent:
             try:
-                outcomes[one] = connection.receive(ticket)
+                outcomes[one] = connection.receive(pending)
             except KafkaError as error:
                 outcomes[one] = error
         return outcomes

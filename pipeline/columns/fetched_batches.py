@@ -22,7 +22,7 @@ from ottla.pipeline.columns.binary_columns import MAX_COLUMN_BYTES, Part, gather
 from ottla.pipeline.columns.header_columns import read_headers
 from ottla.pipeline.columns.record_columns import RecordColumns
 from ottla.pipeline.columns.record_places import find_places
-from ottla.pipeline.columns.record_walk import Section, last_of_first
+from ottla.pipeline.columns.record_walk import Section, find_record
 from ottla.pipeline.columns.varints import Bytes, Int64s, read_varints, read_varlongs
 from ottla.pipeline.columns.visible_batches import AbortedTransaction, batches_in_range
 
@@ -162,7 +162,7 @@ def _piece(opened: _Opened, start: int, max_records: int) -> tuple[_Opened, int 
     view = np.frombuffer(opened.content, np.uint8)
     begun, left = section.start, section.records_count
     while left > max_records:
-        last, piece_end = last_of_first(view, Section(begun, section.end, left), max_records)
+        last, piece_end = find_record(view, Section(begun, section.end, left), max_records)
         _, delta_at = read_varlongs(view, np.array([last + 1]))
         offset_deltas, _ = read_varints(view, delta_at)
         following = header.base_offset + int(offset_deltas[0]) + 1
@@ -185,7 +185,7 @@ def _read(
     if not opened.sections:
         return None, None
     view = np.frombuffer(opened.content, np.uint8)
-    fields, cut_at = _within(_read_fields(opened, view), start, end), None
+    fields, cut_at = _select_range(_read_fields(opened, view), start, end), None
     if not len(fields.offsets):
         return None, None
     headers = None
@@ -194,7 +194,7 @@ def _read(
         rows = max(int(np.searchsorted(np.cumsum(counts), max_headers, side="right")), 1)
         if rows < len(fields.offsets):
             cut_at = int(fields.offsets[rows])
-            fields = _only(fields, np.arange(len(fields.offsets)) < rows)
+            fields = _select(fields, np.arange(len(fields.offsets)) < rows)
         headers = read_headers(opened.content, view, fields.values.ends, fields.ends)
     keys, values = None, None
     if wanted >= KEY_AND_VALUE:
@@ -219,8 +219,8 @@ def _read_fields(opened: _Opened, view: Bytes) -> _Fields:
     batches = [header for header in opened.headers if header.records_count]
     counts = np.array([section.records_count for section in opened.sections], np.int64)
 
-    def per_record(of_each_batch: list[int]) -> Int64s:
-        return np.repeat(np.array(of_each_batch, np.int64), counts)
+    def per_record(per_batch: list[int]) -> Int64s:
+        return np.repeat(np.array(per_batch, np.int64), counts)
 
     too_high = offset_deltas > per_record([header.last_offset_delta for header in batches])
     if (too_high | (offset_deltas < 0)).any():
@@ -242,18 +242,18 @@ def _read_fields(opened: _Opened, view: Bytes) -> _Fields:
     )
 
 
-def _within(fields: _Fields, start: int, end: int) -> _Fields:
+def _select_range(fields: _Fields, start: int, end: int) -> _Fields:
     """Return the records with offsets from `start` to before `end`."""
     is_inside = (fields.offsets >= start) & (fields.offsets < end)
-    return fields if is_inside.all() else _only(fields, is_inside)
+    return fields if is_inside.all() else _select(fields, is_inside)
 
 
-def _only(fields: _Fields, is_meant: NDArray[np.bool_]) -> _Fields:
+def _select(fields: _Fields, is_selected: NDArray[np.bool_]) -> _Fields:
     return _Fields(
-        fields.offsets[is_meant],
-        fields.timestamps_ms[is_meant],
-        fields.timestamp_types[is_meant],
-        Part(*(part[is_meant] for part in fields.keys)),
-        Part(*(part[is_meant] for part in fields.values)),
-        fields.ends[is_meant],
+        fields.offsets[is_selected],
+        fields.timestamps_ms[is_selected],
+        fields.timestamp_types[is_selected],
+        Part(*(part[is_selected] for part in fields.keys)),
+        Part(*(part[is_selected] for part in fields.values)),
+        fields.ends[is_selected],
     )

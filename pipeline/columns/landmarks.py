@@ -21,11 +21,11 @@ from ottla.pipeline.columns.varints import (
     read_varlongs,
 )
 
-_RECORDS_APART: Final = 128
+_LANDMARK_INTERVAL: Final = 128
 # One guess looks at the bytes of two records of average size; larger ones are few in a fetch anyway.
 _MAX_RECORD_BYTES: Final = 2048
 # Each zero may be the attributes of a record: with this many, a search costs more than the walk.
-_MAX_ZEROS_A_GUESS: Final = 64
+_MAX_ZEROS_PER_GUESS: Final = 64
 
 
 def find_landmarks(content: Bytes, start: int, end: int, count: int) -> tuple[Int64s, Int64s]:
@@ -34,14 +34,14 @@ def find_landmarks(content: Bytes, start: int, end: int, count: int) -> tuple[In
     Returns their positions and these numbers.
     """
     nothing = np.empty(0, np.int64)
-    guesses = count // _RECORDS_APART
+    guesses = count // _LANDMARK_INTERVAL
     average = (end - start) // max(count, 1)
     if guesses < 2 or average > _MAX_RECORD_BYTES:
         return nothing, nothing
     around = start + (end - start) * np.arange(1, guesses, dtype=np.int64) // guesses
     window = np.arange(2 * average + 16)
     guess, column = np.nonzero(content.take(around[:, None] + window, mode="clip") == 0)
-    if len(guess) > _MAX_ZEROS_A_GUESS * guesses:
+    if len(guess) > _MAX_ZEROS_PER_GUESS * guesses:
         return nothing, nothing
     attributes = around[guess] + window[column]
     likely, positions = _with_right_lengths(content, attributes, end)

@@ -16,7 +16,7 @@ _MASK: Final = 0xFFFFFFFF
 _WORD: Final = struct.Struct("<I")
 _WORD_BYTES: Final = _WORD.size
 # A numpy step costs as much as a word of this many keys in a loop, so fewer long keys are hashed one by one.
-_FEW: Final = 16
+_SCALAR_KEYS: Final = 16
 
 UInt32s = NDArray[np.uint32]
 
@@ -36,7 +36,7 @@ def murmur2(keys: pa.BinaryArray) -> UInt32s:
     with np.errstate(over="ignore"):
         for index in range(int(words.max(initial=0))):
             going_on = int(np.searchsorted(rising, -index, side="left"))
-            if going_on < _FEW:
+            if going_on < _SCALAR_KEYS:
                 for row in range(going_on):
                     start = int(starts[row])
                     rest = content[start + _WORD_BYTES * index : start + _WORD_BYTES * int(words[row])]

@@ -41,9 +41,9 @@ def find_steps(offsets: Int64s) -> Steps:
 def make_runs(batches: list[tuple[Steps, int]], *, lag_max: int, runs_max: int) -> list[OffsetRun]:
     """Return the runs of a partition's batches, given in order with the target offset of their first row.
 
-    Of runs that end within `lag_max` rows of each other only the first is kept, and the last run always is.
-    An offset in a run that was left out is translated to the end of the run before it, at most that many rows
-    too early. With more than `runs_max` runs the distance grows.
+    The rows are counted in spans of `lag_max`: of the runs that end in one span only the first is kept, and
+    the last run always is. An offset in a run that was left out is translated to the end of the run before
+    it, at most a span too early. With more than `runs_max` runs the spans are longer.
     """
     if not batches:
         return []
@@ -55,9 +55,9 @@ def make_runs(batches: list[tuple[Steps, int]], *, lag_max: int, runs_max: int) 
     sources, targets, counts = sources[firsts], targets[firsts], np.add.reduceat(counts, firsts)
     ends = np.cumsum(counts)
     distance = max(lag_max, 1, -(-int(ends[-1]) // max(runs_max - 2, 1)))
-    is_told = np.diff(ends // distance, prepend=-1) > 0
-    is_told[-1] = True
+    is_kept = np.diff(ends // distance, prepend=-1) > 0
+    is_kept[-1] = True
     return [
         OffsetRun(int(source), int(target), int(count))
-        for source, target, count in zip(sources[is_told], targets[is_told], counts[is_told], strict=True)
+        for source, target, count in zip(sources[is_kept], targets[is_kept], counts[is_kept], strict=True)
     ]

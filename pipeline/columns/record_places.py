@@ -39,7 +39,7 @@ def _find_compiled(content: Bytes, sections: Sequence[Section]) -> Places:
     for start, end, count in sections:
         problem, index = record_walk.places(content.data, start, end, count, into, row, rows)
         if problem:
-            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, record_walk.sentence(problem, index))
+            raise KafkaError(ErrorCode.CORRUPT_MESSAGE, record_walk.describe_problem(problem, index))
         row += count
     ends, timestamp_deltas, offset_deltas, key_starts, key_lengths, value_starts, value_lengths = found
     keys, values = Part(key_starts, key_lengths), Part(value_starts, value_lengths)

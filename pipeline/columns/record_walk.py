@@ -60,8 +60,8 @@ def walk_records(
     return _walk(content, sections, min_lock_step)
 
 
-def last_of_first(content: Bytes, section: Section, count: int) -> tuple[int, int]:
-    """Return the place of the attributes of record number `count` of a section, and the end of that record.
+def find_record(content: Bytes, section: Section, count: int) -> tuple[int, int]:
+    """Return where the attributes of record number `count` of a section begin, and the end of that record.
 
     The lengths on the way there are not proved. Raises CORRUPT_MESSAGE if they leave the section.
     """

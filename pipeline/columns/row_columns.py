@@ -21,7 +21,10 @@ _UNITS_PER_S: Final = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowLayout:
-    """The places of the columns of a sink in a batch; None for one that is not there."""
+    """The indices of the columns of a sink in a batch; None for one that is not there.
+
+    `topic_of_all` is the topic of every row if an option names it; then no column does.
+    """
 
     value: int
     key: int | None
@@ -71,7 +74,7 @@ class RowColumns:
         )
 
 
-def judge_columns(schema: pa.Schema, *, topic: str | None, with_offsets: bool = False) -> RowLayout:
+def find_row_layout(schema: pa.Schema, *, topic: str | None, with_offsets: bool = False) -> RowLayout:
     """Return the columns of `schema` that go into records; a `topic` given as an option wins over a column.
 
     Columns with other names are ignored, as by Spark's Kafka connector; `offset` is one of them unless
@@ -85,17 +88,17 @@ def judge_columns(schema: pa.Schema, *, topic: str | None, with_offsets: bool = 
         raise OptionError("value", "is a column that is required in every row")
     if topic is None and "topic" not in places:
         raise OptionError("topic", "is neither an option nor a column")
-    _judge(schema, "key", _is_text_or_bytes, "string or binary")
-    _judge(schema, "value", _is_text_or_bytes, "string or binary")
+    _check_type(schema, "key", _is_text_or_bytes, "string or binary")
+    _check_type(schema, "value", _is_text_or_bytes, "string or binary")
     if topic is None:
-        _judge(schema, "topic", _is_text, "string")
-    _judge(schema, "headers", _is_headers, "array<struct<key: string, value: binary>>")
-    _judge(schema, "partition", pa.types.is_int32, "int")
-    _judge(schema, "timestamp", pa.types.is_timestamp, "timestamp")
+        _check_type(schema, "topic", _is_text, "string")
+    _check_type(schema, "headers", _is_headers, "array<struct<key: string, value: binary>>")
+    _check_type(schema, "partition", pa.types.is_int32, "int")
+    _check_type(schema, "timestamp", pa.types.is_timestamp, "timestamp")
     if with_offsets:
         if "offset" not in places:
             raise OptionError("offset", "is a required column: it says where the copied rows were read")
-        _judge(schema, "offset", pa.types.is_int64, "long")
+        _check_type(schema, "offset", pa.types.is_int64, "long")
     return RowLayout(
         value=places["value"],
         key=places.get("key"),
@@ -108,7 +111,7 @@ def judge_columns(schema: pa.Schema, *, topic: str | None, with_offsets: bool = 
     )
 
 
-def _judge(schema: pa.Schema, name: str, is_right: Callable[[pa.DataType], bool], words: str) -> None:
+def _check_type(schema: pa.Schema, name: str, is_right: Callable[[pa.DataType], bool], words: str) -> None:
     place = schema.get_field_index(name)
     if place >= 0 and not is_right(schema.field(place).type):
         raise OptionError(name, f"is a column of type {schema.field(place).type}, but must be {words}")
@@ -151,7 +154,7 @@ def rows_by_partition(
         return []
     if layout.topic is None:
         assert layout.topic_of_all is not None
-        return _of_topic(layout.topic_of_all, rows, chosen, partition_counts, sticky)
+        return _divide_by_partition(layout.topic_of_all, rows, chosen, partition_counts, sticky)
     topics = pc.dictionary_encode(batch.column(layout.topic))
     if topics.null_count:
         raise OptionError("topic", "is null in a row, and no option sets it")
@@ -160,13 +163,14 @@ def rows_by_partition(
     for number, topic in enumerate(topics.dictionary.to_pylist()):
         of_topic = np.flatnonzero(indices == number)
         part = None if chosen is None else chosen.take(pa.array(of_topic))
-        found += _of_topic(topic, rows.take(of_topic), part, partition_counts, sticky)
+        found += _divide_by_partition(topic, rows.take(of_topic), part, partition_counts, sticky)
     return found
 
 
-def _of_topic(
+def _divide_by_partition(
     topic: str, rows: RowColumns, chosen: pa.Int32Array | None, counts: Mapping[str, int], sticky: Sticky
 ) -> list[tuple[TopicPartition, RowColumns]]:
+    """Return the rows of a topic by partition; OptionError if the topic does not exist."""
     if topic not in counts:
         raise OptionError("topic", f"{topic} does not exist")
     partitions = partitions_of(topic, len(rows), rows.keys, chosen, counts[topic], sticky)

@@ -33,8 +33,9 @@ class InRange(NamedTuple):
 def batches_in_range(
     records: ByteSource, *, aborted: Sequence[AbortedTransaction], read_committed: bool, start: int, end: int
 ) -> InRange:
-    """Return the whole batches of `records` with offsets from `start` to before `end`, in order.
+    """Return the batches of `records` with offsets from `start` to before `end`, in order.
 
+    Control batches are left out, and with `read_committed` those of aborted transactions, too.
     A batch that is cut off at the end of the answer is left for the next fetch. Raises CORRUPT_MESSAGE for
     bytes that are no batches, a CRC that does not match, offsets that do not rise, or an answer that holds
     nothing from `start` on: the next answer would be the same.

@@ -27,7 +27,7 @@ class FileFormat(Enum):
 
 
 # Spark's names. Options without effect in streams, or that would read a file twice, are not among them.
-_OF_ALL: Final = (
+_FILE_OPTIONS: Final = (
     "cleanSource",
     "encoding",
     "fileNameOnly",
@@ -40,7 +40,7 @@ _OF_ALL: Final = (
     "recursiveFileLookup",
     "sourceArchiveDir",
 )
-_OF_ROWS: Final = (
+_ROW_OPTIONS: Final = (
     "columnNameOfCorruptRecord",
     "dateFormat",
     "locale",
@@ -50,10 +50,10 @@ _OF_ROWS: Final = (
     "timestampNTZFormat",
     "timeZone",
 )
-_OF: Final = {
+_FORMAT_OPTIONS: Final = {
     FileFormat.LINES: ("wholetext",),
     FileFormat.CSV: (
-        *_OF_ROWS,
+        *_ROW_OPTIONS,
         "comment",
         "delimiter",
         "emptyValue",
@@ -69,7 +69,7 @@ _OF: Final = {
         "sep",
     ),
     FileFormat.JSON: (
-        *_OF_ROWS,
+        *_ROW_OPTIONS,
         "allowComments",
         "allowSingleQuotes",
         "allowUnquotedFieldNames",
@@ -87,14 +87,14 @@ _DEFAULTS: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileOptions:
-    """The options of a file source; `readers` has Spark's own."""
+    """The options of a file source; `spark_options` has Spark's own."""
 
     path: str
     format: FileFormat
     schema: str | None
     file_header: str | None  # the name of a record header for the path of the file
     mapping: RecordMapping
-    readers: Mapping[str, str] = field(default_factory=dict)
+    spark_options: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def from_options(cls, given: Mapping[str, str]) -> "FileOptions":
@@ -106,18 +106,18 @@ class FileOptions:
             raise OptionError("schema", "is for csv and json; lines have a single column, value")
         if kind is not FileFormat.LINES and not schema:
             raise OptionError("schema", "is missing: name the columns, such as id LONG, name STRING")
-        readers = dict(_DEFAULTS[kind])
-        for name in (*_OF_ALL, *_OF[kind]):
+        spark_options = dict(_DEFAULTS[kind])
+        for name in (*_FILE_OPTIONS, *_FORMAT_OPTIONS[kind]):
             value = values.optional(name)
             if value is not None:
-                readers[name] = value
+                spark_options[name] = value
         options = cls(
             path=values.text("path"),
             format=kind,
             schema=schema,
             file_header=values.optional("file.header"),
             mapping=RecordMapping.read(values),
-            readers=readers,
+            spark_options=spark_options,
         )
         values.refuse_others()
         if options.mapping.is_rows and options.file_header:
@@ -134,7 +134,7 @@ def read_stream(spark: SparkSession, given: Mapping[str, str]) -> DataFrame:
     reader = spark.readStream.format("text" if options.format is FileFormat.LINES else options.format.value)
     if options.schema is not None:
         reader = reader.schema(options.schema)
-    frame = reader.options(**options.readers).load(options.path)
+    frame = reader.options(**options.spark_options).load(options.path)
     mapping = options.mapping
     if options.format is FileFormat.LINES and not mapping.is_rows and mapping.value is None:
         mapping = RecordMapping(key=mapping.key, value="value")

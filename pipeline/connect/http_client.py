@@ -12,7 +12,7 @@ import urllib3
 from urllib3.exceptions import HTTPError, InvalidHeader, MaxRetryError
 
 from ottla.logstore.words.escaped_text import escape_controls
-from ottla.pipeline.client.retries import monotonic_ms
+from ottla.pipeline.client.clock import monotonic_ms
 from ottla.pipeline.connect.http_options import IDEMPOTENCY_KEY, HttpOptions
 from ottla.pipeline.connect.http_requests import RETRIED
 from ottla.pipeline.words import without_secrets
@@ -70,11 +70,11 @@ class HttpClient:
         retries = self._retries
         while True:
             try:
-                answer = self._ask(body, headers)
-            except ValueError as error:
-                raise self._failure(error) from None
+                answer = self._request(body, headers)
+            except ValueError as error:  # of the request itself
+                raise self._failure("the request cannot be sent", error) from None
             except HTTPError as error:
-                retries = self._one_less(retries, error)
+                retries = self._after_failure(retries, error)
                 retries.sleep()
                 continue
             text = self._beginning_of(answer).decode(errors="replace")
@@ -93,7 +93,7 @@ class HttpClient:
     def close(self) -> None:
         self._pool.clear()
 
-    def _ask(self, body: bytes, headers: dict[str, str]) -> urllib3.BaseHTTPResponse:
+    def _request(self, body: bytes, headers: dict[str, str]) -> urllib3.BaseHTTPResponse:
         """Make one attempt, until the status is there."""
         return self._pool.request(
             self._options.method,
@@ -105,18 +105,16 @@ class HttpClient:
             preload_content=False,
         )
 
-    def _one_less(self, retries: urllib3.Retry, error: HTTPError) -> urllib3.Retry:
+    def _after_failure(self, retries: urllib3.Retry, error: HTTPError) -> urllib3.Retry:
         """Return the remaining attempts after one without an answer; HttpFailure if none is left."""
         try:
             return retries.increment(self._options.method, error=error)
         except MaxRetryError:
-            raise self._failure(error) from None
+            attempts = self._options.max_retries + 1
+            raise self._failure(f"no answer (attempts: {attempts})", error) from None
 
-    def _failure(self, cause: Exception) -> HttpFailure:
-        problem = (
-            f"no answer after {self._options.max_retries} retries: {escape_controls(self._shown(str(cause)))}"
-        )
-        return HttpFailure(self._options.shown_url, problem)
+    def _failure(self, problem: str, cause: Exception) -> HttpFailure:
+        return HttpFailure(self._options.shown_url, f"{problem}: {escape_controls(self._shown(str(cause)))}")
 
     def _beginning_of(self, answer: urllib3.BaseHTTPResponse) -> bytes:
         """Return as much of a body as a message needs; an error here is ignored, as the status is known."""

@@ -11,7 +11,7 @@ from ottla.pipeline.connect.http_options import BodyFormat
 # Another attempt may cure these: trouble of the server, and requests that come too soon or too often.
 RETRIED: Final = frozenset({408, 425, 429, *range(500, 600)})
 # These are wrong for every record: the URL, the method, or the credentials.
-OF_THE_ENDPOINT: Final = frozenset({401, 403, 404, 405, 407})
+ENDPOINT_ERRORS: Final = frozenset({401, 403, 404, 405, 407})
 _CONTENT_TYPES: Final = {
     BodyFormat.JSON: "application/json",
     BodyFormat.STRING: "text/plain; charset=utf-8",
@@ -19,7 +19,7 @@ _CONTENT_TYPES: Final = {
 }
 
 
-class Verdict(Enum):
+class HttpOutcome(Enum):
     """The meaning of an answer after all attempts."""
 
     TAKEN = "taken"
@@ -27,13 +27,13 @@ class Verdict(Enum):
     STOP = "stop"  # no record is to blame, so none is given up
 
 
-def judge(status: int) -> Verdict:
+def outcome_of_status(status: int) -> HttpOutcome:
     """Judge an answer by the class of its status; a redirect (3xx) means a wrong URL."""
     if 200 <= status < 300:
-        return Verdict.TAKEN
-    if 400 <= status < 500 and status not in RETRIED and status not in OF_THE_ENDPOINT:
-        return Verdict.REFUSED
-    return Verdict.STOP
+        return HttpOutcome.TAKEN
+    if 400 <= status < 500 and status not in RETRIED and status not in ENDPOINT_ERRORS:
+        return HttpOutcome.REFUSED
+    return HttpOutcome.STOP
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,8 +50,8 @@ class RecordOrigin:
 
 def idempotency_key(query_id: str, batch: int, task: int, first: RecordOrigin, last: RecordOrigin) -> str:
     """Return a key that is equal for the same records when a batch is sent again."""
-    of = f"task-{task}" if first.topic is None else f"{first.topic}-{first.partition}"
-    return f"{query_id}/{batch}/{of}/{first.offset}-{last.offset}"
+    group = f"task-{task}" if first.topic is None else f"{first.topic}-{first.partition}"
+    return f"{query_id}/{batch}/{group}/{first.offset}-{last.offset}"
 
 
 def content_type(body_format: BodyFormat, is_array: bool) -> str:

@@ -1,7 +1,8 @@
-"""Writes a stream to a web hook, at least once and in the order of each partition; refused ones to a topic.
+"""Writes a stream to a web hook, at least once and in the order of each partition.
 
 A batch that is sent again has the same idempotency keys, so a server that remembers them takes each record
-once. A record that the server will never take goes to the dead letters, or stops the query if there are none.
+once. A record that the server will never take goes to the topic of dead letters, or stops the query if there
+is no such topic.
 While the server takes nothing at all the query stops, and its batch is sent again at the next start.
 """
 
@@ -19,18 +20,18 @@ from ottla.pipeline.columns.header_columns import HEADERS_TYPE
 from ottla.pipeline.connect.http_client import Answer, HttpClient, HttpFailure
 from ottla.pipeline.connect.http_options import HttpOptions
 from ottla.pipeline.connect.http_requests import (
+    HttpOutcome,
     RecordOrigin,
-    Verdict,
     content_type,
     idempotency_key,
-    judge,
+    outcome_of_status,
     to_array,
     to_element,
 )
 from ottla.pipeline.query import QuerySettings
 from ottla.pipeline.words import OptionError
 
-PLACES: Final = ("topic", "partition", "offset")
+ORIGIN_COLUMNS: Final = ("topic", "partition", "offset")
 REFUSED_SCHEMA: Final = "key binary, value binary, headers array<struct<key: string, value: binary>>"
 _REFUSED: Final = pa.schema(
     [pa.field("key", pa.binary()), pa.field("value", pa.binary()), pa.field("headers", HEADERS_TYPE)]
@@ -42,7 +43,7 @@ _CONTEXT: Final = "__connect.errors."  # Kafka Connect's headers of dead letters
 class Record(NamedTuple):
     """One record, with its element of a body."""
 
-    place: RecordOrigin
+    origin: RecordOrigin
     key: bytes | None
     value: bytes | None
     headers: Sequence[dict[str, Any]] | None
@@ -83,15 +84,15 @@ class _Batches:
         records = rows.select(*self._columns)
         if "topic" in records.columns:
             # All records of a partition in one task, whatever operations the rows went through.
-            records = records.repartition("topic", "partition").sortWithinPartitions(*PLACES)
+            records = records.repartition("topic", "partition").sortWithinPartitions(*ORIGIN_COLUMNS)
         task = SendTask(self._options, self._name, query_id, batch)
         refused = records.mapInArrow(task, REFUSED_SCHEMA)
-        letters = self._options.dead_letters
-        if letters is None:
+        dead_letters = self._options.dead_letters
+        if dead_letters is None:
             refused.write.format("noop").mode("overwrite").save()
         else:
-            writer = refused.write.format("ottla").options(**letters.client)
-            writer.option("topic", letters.topic).mode("append").save()
+            writer = refused.write.format("ottla").options(**dead_letters.client)
+            writer.option("topic", dead_letters.topic).mode("append").save()
 
 
 def sendable_columns(frame: DataFrame) -> list[Column]:
@@ -101,7 +102,7 @@ def sendable_columns(frame: DataFrame) -> list[Column]:
     found = [F.col(name).cast("binary").alias(name) for name in ("key", "value") if name in frame.columns]
     if "headers" in frame.columns:
         found.append(F.col("headers"))
-    if all(name in frame.columns for name in PLACES):
+    if all(name in frame.columns for name in ORIGIN_COLUMNS):
         found += [F.col("topic"), F.col("partition").cast("int"), F.col("offset").cast("long")]
     return found
 
@@ -143,15 +144,15 @@ class SendTask:
     def _send(self, client: HttpClient, task: int, group: Sequence[Record]) -> list[Refusal]:
         """Send records in one request; return those that were refused."""
         answer = self._request(client, task, group)
-        match judge(answer.status):
-            case Verdict.TAKEN:
+        match outcome_of_status(answer.status):
+            case HttpOutcome.TAKEN:
                 return []
-            case Verdict.STOP:
+            case HttpOutcome.STOP:
                 raise HttpFailure(self._options.shown_url, f"answered {answer.status} {answer.text!r}")
-            case Verdict.REFUSED if len(group) > 1:
-                # One of them is bad; the others are sent again alone.
+            case HttpOutcome.REFUSED if len(group) > 1:
+                # The answer does not say which of them are bad, so each is sent again by itself.
                 return [one for record in group for one in self._send(client, task, [record])]
-            case Verdict.REFUSED:
+            case HttpOutcome.REFUSED:
                 problem = f"{self._options.shown_url} answered {answer.status} {answer.text!r}"
                 return [self._refuse(Refusal(record=group[0], stage="TASK_PUT", problem=problem))]
 
@@ -159,31 +160,31 @@ class SendTask:
         body_format, is_array = self._options.body_format, self._options.batch_max_size > 1
         elements = [record.element for record in group]
         body = to_array(elements, body_format) if is_array else elements[0]
-        key = idempotency_key(self._query_id, self._batch, task, group[0].place, group[-1].place)
+        key = idempotency_key(self._query_id, self._batch, task, group[0].origin, group[-1].origin)
         return client.send(body, content_type(body_format, is_array), key)
 
     def _refuse(self, refusal: Refusal) -> Refusal:
         if self._options.dead_letters is None:
-            raise HttpFailure(self._options.shown_url, f"{refusal.record.place}: {refusal.problem}")
+            raise HttpFailure(self._options.shown_url, f"{refusal.record.origin}: {refusal.problem}")
         return refusal
 
     def _to_batch(self, refused: Sequence[Refusal], task: int) -> pa.RecordBatch:
-        letters = self._options.dead_letters
-        assert letters is not None
+        dead_letters = self._options.dead_letters
+        assert dead_letters is not None
         headers = []
         for one in refused:
-            context = self._context(one, task) if letters.with_headers else []
+            context = self._context(one, task) if dead_letters.with_headers else []
             headers.append([*(one.record.headers or ()), *context])
         columns = [[one.record.key for one in refused], [one.record.value for one in refused], headers]
         arrays = [pa.array(column, field.type) for column, field in zip(columns, _REFUSED, strict=True)]
         return pa.RecordBatch.from_arrays(arrays, schema=_REFUSED)
 
     def _context(self, refusal: Refusal, task: int) -> list[dict[str, Any]]:
-        place = refusal.record.place
+        origin = refusal.record.origin
         fields = {
-            "topic": place.topic,
-            "partition": place.partition,
-            "offset": place.offset if place.topic is not None else None,
+            "topic": origin.topic,
+            "partition": origin.partition,
+            "offset": origin.offset if origin.topic is not None else None,
             "connector.name": self._name,
             "task.id": task,
             "stage": refusal.stage,
@@ -218,12 +219,12 @@ def groups_of(records: Sequence[Record], most: int) -> Iterator[Sequence[Record]
     begun = 0
     for index in range(1, len(records) + 1):
         is_last = index == len(records)
-        first = records[begun].place
+        first = records[begun].origin
         if (
             is_last
             or index - begun == most
-            or records[index].place.partition != first.partition
-            or (records[index].place.topic != first.topic)
+            or records[index].origin.partition != first.partition
+            or (records[index].origin.topic != first.topic)
         ):
             yield records[begun:index]
             begun = index

@@ -41,6 +41,7 @@ def to_records(
 ) -> DataFrame:
     """Return `value`, and `key` and `headers` if there are any; OptionError for a missing column.
 
+    If the mapping keeps rows (`is_rows`), the frame is returned as it is.
     A key of one column is its text (binary as it is); of several, a JSON object. In JSON nulls are null.
     `texts` names the column of `row_texts.as_json`, which is no field of a record itself.
     """

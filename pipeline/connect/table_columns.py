@@ -160,8 +160,8 @@ def to_batch(rows: Sequence[Sequence[Any]], schema: pa.Schema) -> pa.RecordBatch
         fits = _pairs if field.type == TEXTS else _FITS.get(field.type)
         try:
             arrays.append(_array(values, field.type, fits))
-        except _MISFITS as error:
-            row = rows[_first_misfit(values, field.type, fits)]
+        except _CONVERSION_ERRORS as error:
+            row = rows[_first_invalid(values, field.type, fits)]
             problem = (
                 f"has values in column {field.name} that are not {field.type}: {str(error)[:200]} "
                 f"(in the row with {schema[0].name} = {shown(str(row[0]))})"
@@ -170,7 +170,7 @@ def to_batch(rows: Sequence[Sequence[Any]], schema: pa.Schema) -> pa.RecordBatch
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-_MISFITS: Final = (pa.ArrowException, OverflowError, TypeError, ValueError)
+_CONVERSION_ERRORS: Final = (pa.ArrowException, OverflowError, TypeError, ValueError)
 Fits = Callable[[Any], Any]
 
 
@@ -179,11 +179,11 @@ def _array(values: Sequence[Any], kind: pa.DataType, fits: Fits | None) -> pa.Ar
     return pa.array(given, kind)
 
 
-def _first_misfit(values: Sequence[Any], kind: pa.DataType, fits: Fits | None) -> int:
+def _first_invalid(values: Sequence[Any], kind: pa.DataType, fits: Fits | None) -> int:
     for number, value in enumerate(values):
         try:
             _array([value], kind, fits)
-        except _MISFITS:
+        except _CONVERSION_ERRORS:
             return number
     return 0
 
@@ -204,7 +204,7 @@ def _real(value: Any) -> float:
     raise ValueError(f"{shown(str(value))} is not a real number, or has too many digits")
 
 
-def _truth(value: Any) -> bool:
+def _boolean(value: Any) -> bool:
     if isinstance(value, str) and value.lower() in ("true", "false"):
         return value.lower() == "true"
     if isinstance(value, int | float) and value in (0, 1):
@@ -213,8 +213,8 @@ def _truth(value: Any) -> bool:
 
 
 def _pairs(names_and_texts: Sequence[str | None]) -> list[tuple[str | None, str]]:
-    by_turns = iter(names_and_texts)
-    return [(name, text) for name, text in zip(by_turns, by_turns, strict=True) if text is not None]
+    alternating = iter(names_and_texts)
+    return [(name, text) for name, text in zip(alternating, alternating, strict=True) if text is not None]
 
 
 def _text(value: Any) -> str:
@@ -229,7 +229,7 @@ _FITS: Final[Mapping[pa.DataType, Fits]] = {
     pa.int32(): _whole,
     pa.int64(): _whole,
     pa.float64(): _real,
-    pa.bool_(): _truth,
+    pa.bool_(): _boolean,
     pa.string(): _text,
 }
 

@@ -16,7 +16,7 @@ from ottla.pipeline.connect.table_columns import (
     with_texts,
 )
 from ottla.pipeline.connect.table_options import Engine, OutOfRange, TableOptions
-from ottla.pipeline.connect.table_queries import Question
+from ottla.pipeline.connect.table_queries import Statement
 from ottla.pipeline.words import OptionError
 
 BUSY_TIMEOUT_S: Final = 30  # how long SQLite waits for a writer
@@ -47,14 +47,17 @@ class Database(Protocol):
     """A connection for reading one table."""
 
     def columns(self) -> list[TableColumn]:
-        """Return the table's columns in order, and that of `with_texts`; OptionError if it does not exist."""
+        """Return the table's columns in order; OptionError if the table does not exist.
+
+        The column of `with_texts` follows them if `out.of.range` is text and the table needs it.
+        """
         ...
 
-    def first(self, question: Question) -> Sequence[Any] | None:
-        """Return the first row of the result."""
+    def first(self, statement: Statement) -> Sequence[Any] | None:
+        """Return the first row of the result, or None if it has none."""
         ...
 
-    def batches(self, question: Question, rows: int) -> Iterator[Sequence[Sequence[Any]]]:
+    def batches(self, statement: Statement, rows: int) -> Iterator[Sequence[Sequence[Any]]]:
         """Yield all rows of the result, at most `rows` at a time."""
         ...
 
@@ -73,7 +76,7 @@ def open_database(options: TableOptions) -> Database:
 class _Sqlite:
     def __init__(self, options: TableOptions) -> None:
         self._options = options
-        with self._told():
+        with self._translated_errors():
             self._connection = sqlite3.connect(
                 f"file:{quote(options.connection)}?mode=ro", uri=True, timeout=BUSY_TIMEOUT_S
             )
@@ -85,7 +88,7 @@ class _Sqlite:
             'SELECT name, type, "notnull", pk FROM pragma_table_xinfo(?, ?) WHERE hidden IN (0, 2, 3)'
             " ORDER BY cid"
         )
-        with self._told():
+        with self._translated_errors():
             found = self._connection.execute(text, (name, schema)).fetchall()
         if not found:
             raise OptionError("table", f"{self._options.table_name} does not exist")
@@ -98,14 +101,16 @@ class _Sqlite:
             for name, declared, is_not_null, key in found
         ]
 
-    def first(self, question: Question) -> Sequence[Any] | None:
-        with self._told():
-            found: Sequence[Any] | None = self._connection.execute(question.text, question.values).fetchone()
+    def first(self, statement: Statement) -> Sequence[Any] | None:
+        with self._translated_errors():
+            found: Sequence[Any] | None = self._connection.execute(
+                statement.text, statement.values
+            ).fetchone()
         return found
 
-    def batches(self, question: Question, rows: int) -> Iterator[Sequence[Sequence[Any]]]:
-        with self._told():
-            cursor = self._connection.execute(question.text, question.values)
+    def batches(self, statement: Statement, rows: int) -> Iterator[Sequence[Sequence[Any]]]:
+        with self._translated_errors():
+            cursor = self._connection.execute(statement.text, statement.values)
             while batch := cursor.fetchmany(rows):
                 yield batch
 
@@ -113,7 +118,7 @@ class _Sqlite:
         self._connection.close()
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
+    def _translated_errors(self) -> Iterator[None]:
         try:
             yield
         except sqlite3.Error as error:
@@ -130,7 +135,7 @@ class _Postgresql:
         self._options = options
         self._error = psycopg.Error
         given: dict[str, Any] = {"user": options.user, "password": options.password}
-        with self._told():
+        with self._translated_errors():
             self._connection = psycopg.connect(
                 options.connection,
                 connect_timeout=CONNECT_TIMEOUT_S,
@@ -148,25 +153,29 @@ class _Postgresql:
 
     def columns(self) -> list[TableColumn]:
         name = ".".join('"' + part.replace('"', '""') + '"' for part in self._options.table)
-        with self._told(), self._connection.transaction():
+        with self._translated_errors(), self._connection.transaction():
             found = self._connection.execute(_POSTGRESQL_COLUMNS, (name,)).fetchall()
         if not found:
             raise OptionError("table", f"{self._options.table_name} does not exist")
         columns = [postgresql_column(*row) for row in found]
         return with_texts(columns) if self._options.out_of_range is OutOfRange.TEXT else columns
 
-    def first(self, question: Question) -> Sequence[Any] | None:
-        with self._told(), self._connection.transaction():
+    def first(self, statement: Statement) -> Sequence[Any] | None:
+        with self._translated_errors(), self._connection.transaction():
             # The statement contains only quoted names, see `table_queries`.
             found: Sequence[Any] | None = self._connection.execute(
-                question.text.encode(), question.values
+                statement.text.encode(), statement.values
             ).fetchone()
         return found
 
-    def batches(self, question: Question, rows: int) -> Iterator[Sequence[Sequence[Any]]]:
+    def batches(self, statement: Statement, rows: int) -> Iterator[Sequence[Sequence[Any]]]:
         # A server-side cursor: a client-side one would fetch the whole result at once.
-        with self._told(), self._connection.transaction(), self._connection.cursor(name="ottla") as cursor:
-            cursor.execute(question.text.encode(), question.values)
+        with (
+            self._translated_errors(),
+            self._connection.transaction(),
+            self._connection.cursor(name="ottla") as cursor,
+        ):
+            cursor.execute(statement.text.encode(), statement.values)
             while batch := cursor.fetchmany(rows):
                 yield batch
 
@@ -174,7 +183,7 @@ class _Postgresql:
         self._connection.close()
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
+    def _translated_errors(self) -> Iterator[None]:
         try:
             yield
         except self._error as error:

@@ -1,7 +1,7 @@
 """The options of a table source: the table of a database, and the columns that show which rows are new.
 
 Names and meanings are those of Kafka Connect's JDBC source where it has them. The query's trigger decides how
-often the table is polled.
+often the table is polled; in mode bulk, `poll.interval.ms` is the least time between two reads.
 """
 
 import re

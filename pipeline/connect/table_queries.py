@@ -16,7 +16,7 @@ _SQLITE_TIME = f"CASE typeof({{0}}) WHEN 'integer' THEN {{0}} ELSE {_SQLITE_MS} 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class Statement:
     """A statement, and the values of its placeholders in order."""
 
     text: str
@@ -31,7 +31,7 @@ class TableQueries:
         self._columns = columns
         self._is_sqlite = options.engine is Engine.SQLITE
         self._table = ".".join(self._quote(part) for part in options.table)
-        self._incrementing, self._time, self._of_time = "", "", ""
+        self._incrementing, self._time, self._time_type = "", "", ""
         if options.incrementing_column is not None:
             self._incrementing = self._number_column(options.incrementing_column)
         if options.timestamp_column is not None:
@@ -42,20 +42,20 @@ class TableQueries:
         """The column that names a row in messages."""
         return self._options.incrementing_column or self._columns[0].name
 
-    def everything(self) -> Question:
+    def everything(self) -> Statement:
         """Select all rows, in any order."""
-        return Question(text=f"SELECT {self._selected()} FROM {self._table}")
+        return Statement(text=f"SELECT {self._selected()} FROM {self._table}")
 
-    def rows(self, start: Position, end: Position) -> Question:
+    def rows(self, start: Position, end: Position) -> Statement:
         """Select the rows after `start` up to and including `end`, in the order of their places."""
         conditions, values = self._between(start, end)
-        return Question(
+        return Statement(
             text=f"SELECT {self._selected()} FROM {self._table}"
             f" WHERE {' AND '.join(conditions)} ORDER BY {', '.join(self._places())}",
             values=tuple(values),
         )
 
-    def out_of_range(self, start: Position, end: Position) -> Question | None:
+    def out_of_range(self, start: Position, end: Position) -> Statement | None:
         """Select a value in a range of rows that Spark cannot represent: its column, its text, and the row.
 
         Returns None if no value can stop the read of a table. The statement is executed after a range could
@@ -78,9 +78,9 @@ class TableQueries:
                 given += values
         if not parts:
             return None
-        return Question(text=" UNION ALL ".join(parts) + " LIMIT 1", values=tuple(given))
+        return Statement(text=" UNION ALL ".join(parts) + " LIMIT 1", values=tuple(given))
 
-    def why_out_of_range(self, found: Sequence[Value]) -> OptionError:
+    def out_of_range_error(self, found: Sequence[Value]) -> OptionError:
         """Return the error for a row that `out_of_range` has found."""
         columns = [column for column in self._columns if self._beyond(column)]
         return OptionError(
@@ -90,7 +90,7 @@ class TableQueries:
             "out.of.range to text, null or clamp",
         )
 
-    def end(self, start: Position, target: Position | None, max_rows: int | None) -> Question:
+    def end(self, start: Position, target: Position | None, max_rows: int | None) -> Statement:
         """Select the place of the last row of the next batch; no row if nothing is new.
 
         It lies at most `max_rows` after `start`, not after `target`, and its timestamp is at least as
@@ -107,21 +107,21 @@ class TableQueries:
         places = self._places()
         limit = ""
         if max_rows is not None:
-            limit = f" ORDER BY {', '.join(places)} LIMIT {self._mark()}"
+            limit = f" ORDER BY {', '.join(places)} LIMIT {self._placeholder()}"
             values.append(max_rows)
         names = [f"place_{number}" for number in range(len(places))]
         shown = [self._shown(name, number) for number, name in enumerate(names)]
         inner = ", ".join(f"{place} AS {name}" for place, name in zip(places, names, strict=True))
         # PostgreSQL sorts a place that is null after all others; a row without a place is never read.
         there = [f"{place} IS NOT NULL" for place in places]
-        return Question(
+        return Statement(
             text=f"SELECT {', '.join(shown)} FROM (SELECT {inner} FROM {self._table}"
             f" WHERE {' AND '.join([*there, *conditions])}{limit}) AS found"
             f" ORDER BY {', '.join(f'{name} DESC' for name in names)} LIMIT 1",
             values=tuple(values),
         )
 
-    def beyond_end(self, start: Position, target: Position | None, max_rows: int | None) -> Question | None:
+    def beyond_end(self, start: Position, target: Position | None, max_rows: int | None) -> Statement | None:
         """Select the `beyond` of the next batch of rows whose time no clock reaches; no row if none are new.
 
         Returns None if a table cannot have such rows, or `target` has none.
@@ -135,17 +135,18 @@ class TableQueries:
         place = self._incrementing or self._time
         limit = ""
         if max_rows is not None:
-            limit = f" ORDER BY place_0 LIMIT {self._mark()}"
+            limit = f" ORDER BY place_0 LIMIT {self._placeholder()}"
             values.append(max_rows)
         column = "place_0" if self._incrementing else "CAST(place_0 AS TEXT)"
-        return Question(
+        where = " AND ".join([f"{place} IS NOT NULL", self._beyond_clock_condition(), *conditions])
+        return Statement(
             text=f"SELECT {column} FROM (SELECT {place} AS place_0 FROM {self._table}"
-            f" WHERE {' AND '.join([f'{place} IS NOT NULL', self._no_clock(), *conditions])}{limit}) AS found"
+            f" WHERE {where}{limit}) AS found"
             " ORDER BY place_0 DESC LIMIT 1",
             values=tuple(values),
         )
 
-    def unreadable_time(self) -> Question | None:
+    def unreadable_time(self) -> Statement | None:
         """Select a value of the timestamp column that is not a time, and the name of its row.
 
         Returns None if the database would not store such a value.
@@ -153,7 +154,7 @@ class TableQueries:
         if not self._time or not self._is_sqlite:
             return None
         name = self._quote(self._options.timestamp_column or "")
-        return Question(
+        return Statement(
             text=f"SELECT CAST({name} AS TEXT), CAST({self._quote(self.row_name)} AS TEXT) FROM {self._table}"
             f" WHERE {name} IS NOT NULL AND {self._time} IS NULL LIMIT 1"
         )
@@ -176,38 +177,38 @@ class TableQueries:
         compared = self._compared
         conditions: list[str] = []
         if start.beyond != end.beyond:
-            compared, conditions = self._compared_beyond, [self._no_clock()]
+            compared, conditions = self._compared_beyond, [self._beyond_clock_condition()]
         after, after_values = compared(">", start)
         until, until_values = compared("<=", end)
         return [*conditions, *after, *until], [*after_values, *until_values]
 
-    def _no_clock(self) -> str:
+    def _beyond_clock_condition(self) -> str:
         """Return the condition that a row's time is infinity or after 9999, which no clock reaches."""
-        return f"{self._time} > CAST('{_LAST_TIME}' AS {self._of_time})"
+        return f"{self._time} > CAST('{_LAST_TIME}' AS {self._time_type})"
 
     def _compared_beyond(self, sign: str, position: Position) -> tuple[list[str], list[Value]]:
         if position.beyond is None:
             return [], []
         if self._incrementing:
-            return [f"{self._incrementing} {sign} {self._mark()}"], [position.beyond]
-        return [f"{self._time} {sign} {self._time_mark()}"], [position.beyond]
+            return [f"{self._incrementing} {sign} {self._placeholder()}"], [position.beyond]
+        return [f"{self._time} {sign} {self._time_placeholder()}"], [position.beyond]
 
     def _compared(self, sign: str, position: Position) -> tuple[list[str], list[Value]]:
         """Return the conditions by which a row lies on that side of a position; none at the start."""
         values: list[Value] = []
-        marks: list[str] = []
+        placeholders: list[str] = []
         if self._time and position.timestamp is not None:
-            marks.append(self._time_mark())
+            placeholders.append(self._time_placeholder())
             values.append(position.timestamp)
         if self._incrementing and position.incrementing is not None:
-            marks.append(self._mark())
+            placeholders.append(self._placeholder())
             values.append(position.incrementing)
-        if not marks:
+        if not placeholders:
             return [], []
         places = self._places()
         if len(places) == 1:
-            return [f"{places[0]} {sign} {marks[0]}"], values
-        return [f"({', '.join(places)}) {sign} ({', '.join(marks)})"], values
+            return [f"{places[0]} {sign} {placeholders[0]}"], values
+        return [f"({', '.join(places)}) {sign} ({', '.join(placeholders)})"], values
 
     def _places(self) -> list[str]:
         return [place for place in (self._time, self._incrementing) if place]
@@ -259,16 +260,16 @@ class TableQueries:
         delay_ms = self._options.timestamp_delay_ms
         if self._is_sqlite:
             return _SQLITE_MS.format("'now'") + " - ?", [delay_ms]
-        if self._of_time == "timestamptz":
+        if self._time_type == "timestamptz":
             return "now() - %s * interval '1 millisecond'", [delay_ms]
         zone = self._options.timestamp_zone
         return "(now() AT TIME ZONE %s) - %s * interval '1 millisecond'", [zone, delay_ms]
 
-    def _mark(self) -> str:
+    def _placeholder(self) -> str:
         return "?" if self._is_sqlite else "%s"
 
-    def _time_mark(self) -> str:
-        return "?" if self._is_sqlite else f"CAST(%s AS {self._of_time})"
+    def _time_placeholder(self) -> str:
+        return "?" if self._is_sqlite else f"CAST(%s AS {self._time_type})"
 
     def _quote(self, name: str) -> str:
         # psycopg reads placeholders in names, too.
@@ -294,7 +295,7 @@ class TableQueries:
             return _SQLITE_TIME.format(self._quote(name))
         if column.declared not in ("timestamp", "timestamptz"):
             raise OptionError("timestamp.column.name", f"{name} is of type {column.declared}, not timestamp")
-        self._of_time = column.declared
+        self._time_type = column.declared
         return self._quote(name)
 
     def _find(self, option: str, name: str) -> TableColumn:

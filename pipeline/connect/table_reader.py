@@ -4,7 +4,6 @@ The ends are selected in the process that plans; a task has its own connection, 
 ends.
 """
 
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -19,11 +18,12 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from ottla.pipeline.client.clock import wall_ms
 from ottla.pipeline.connect.table_columns import TableColumn, arrow_schema, spark_schema, to_batch
 from ottla.pipeline.connect.table_database import Database, TableError, open_database
 from ottla.pipeline.connect.table_options import Mode, TableOptions
 from ottla.pipeline.connect.table_position import START, Position, Value, from_offset, to_offset
-from ottla.pipeline.connect.table_queries import Question, TableQueries
+from ottla.pipeline.connect.table_queries import Statement, TableQueries
 from ottla.pipeline.option_values import shown
 from ottla.pipeline.words import OptionError
 
@@ -60,7 +60,7 @@ class TableDataSource(DataSource):
 class TablePartition(InputPartition):
     """The statement of a task, and the columns of its result."""
 
-    question: Question
+    statement: Statement
     schema: pa.Schema
     queries: TableQueries
     start: Position
@@ -105,25 +105,25 @@ class TableReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return []
         queries = self._queries()
         is_bulk = self._options.mode is Mode.BULK
-        question = queries.everything() if is_bulk else queries.rows(begun, ended)
-        return [TablePartition(question, arrow_schema(self._columns), queries, begun, ended)]
+        statement = queries.everything() if is_bulk else queries.rows(begun, ended)
+        return [TablePartition(statement, arrow_schema(self._columns), queries, begun, ended)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, TablePartition), partition
         database = open_database(self._options)
         try:
-            for rows in database.batches(partition.question, ROWS_AT_ONCE):
+            for rows in database.batches(partition.statement, ROWS_AT_ONCE):
                 yield to_batch(rows, partition.schema)
         except (TableError, OptionError):
-            why = _out_of_range(self._options, partition)
-            if why is not None:
-                raise why from None
+            problem = _out_of_range(self._options, partition)
+            if problem is not None:
+                raise problem from None
             raise
         finally:
             database.close()
 
     def stop(self) -> None:
-        self._forget()
+        self._disconnect()
 
     # ---- ends -------------------------------------------------------------------------------------
 
@@ -147,12 +147,12 @@ class TableReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _beyond_end(self, start: Position, target: Position | None, max_rows: int | None) -> Value | None:
         """Return the `beyond` of the next batch of rows that no clock reaches; None if there are none."""
-        question = self._queries().beyond_end(start, target, max_rows)
-        found = None if question is None else self._first(question)
+        statement = self._queries().beyond_end(start, target, max_rows)
+        found = None if statement is None else self._first(statement)
         return None if found is None else found[0]
 
     def _next_poll(self, start: Position, target: Position | None) -> Position:
-        now_ms = time.time_ns() // 1_000_000
+        now_ms = wall_ms()
         if target is not None:
             # With Trigger.AvailableNow there is one poll per run, however soon it follows the last one.
             is_done = start.polled_ms is not None and start.polled_ms >= (target.polled_ms or 0)
@@ -166,23 +166,23 @@ class TableReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             self._columns = self._connected().columns()
         return TableQueries(self._options, self._columns)
 
-    def _first(self, question: Question) -> Sequence[Any] | None:
+    def _first(self, statement: Statement) -> Sequence[Any] | None:
         is_kept = self._database is not None
         try:
-            return self._connected().first(question)
+            return self._connected().first(statement)
         except TableError:
-            self._forget()
+            self._disconnect()
             if not is_kept:
                 raise
         # The connection was that of an earlier batch; the server may have been restarted since.
-        return self._connected().first(question)
+        return self._connected().first(statement)
 
     def _connected(self) -> Database:
         if self._database is None:
             self._database = open_database(self._options)
         return self._database
 
-    def _forget(self) -> None:
+    def _disconnect(self) -> None:
         if self._database is not None:
             self._database.close()
             self._database = None
@@ -193,17 +193,17 @@ def _out_of_range(options: TableOptions, partition: TablePartition) -> OptionErr
 
     The value is looked for on another connection.
     """
-    question = partition.queries.out_of_range(partition.start, partition.end)
-    if question is None:
+    statement = partition.queries.out_of_range(partition.start, partition.end)
+    if statement is None:
         return None
     try:
         database = open_database(options)
     except TableError:
         return None
     try:
-        found = database.first(question)
+        found = database.first(statement)
     except TableError:
         return None
     finally:
         database.close()
-    return None if found is None else partition.queries.why_out_of_range(found)
+    return None if found is None else partition.queries.out_of_range_error(found)

@@ -1,4 +1,4 @@
-"""A table of a database as a stream of its rows, each once, in the order of their places.
+"""A table of a database as a stream: each new row once, in order, or in mode bulk all rows again and again.
 
 It needs no jar: Spark's own JDBC reader needs one for each database, and reads batches only. The checkpoint
 has the position in the table. With an exactly-once sink each row that was read is written once.

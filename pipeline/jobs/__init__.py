@@ -11,7 +11,7 @@ spark_formats       Spark's own formats
 registry            the names that a job file may use
 job                 a job file that was read
 tree_values         reads values from the tree, and collects each error
-option_judge        checks options by their kind
+option_checks       checks options by their kind
 flow_reader         reads the sources, steps and sink of a job
 job_reader          reads and checks a job file as a whole
 job_status          the status of a job: state, last progress
@@ -19,7 +19,7 @@ status_files        keeps statuses in a folder, and the lock of each job (door)
 frames              makes the rows of a job: sources as views, then its steps
 query_events        the events of a job
 stop_signals        turns SIGTERM and Ctrl-C into a request to stop (door)
-runner              runs all jobs of a file in one session, until they end (door)
+runner              runs all jobs of a file in one application, until they end (door)
 status_table        prints statuses as a table
 cli                 the command `ottla pipeline`
 __main__            the command as a program for spark-submit

@@ -44,8 +44,8 @@ def run(
 ) -> None:
     """Run the jobs of a file until they end.
 
-    Ctrl-C or SIGTERM stops each job after its current batch; a second one stops at once. The exit code is 1
-    if a job failed, and 2 if the file has errors.
+    Ctrl-C or SIGTERM stops each job after its current batch; a second one, or the end of the file's
+    stopTimeout, stops all at once. The exit code is 1 if a job failed, and 2 if the file has errors.
 
     Example: ottla pipeline run jobs.yaml --job totals
     """
@@ -68,9 +68,9 @@ def run(
             MetricsServer(metrics, host=metrics_host, port=metrics_port)  # as long as this process runs
         except OSError as error:
             _fail(f"Metrics cannot be served at {metrics_host}:{metrics_port}: {error.strerror or error}.")
-    asked = JobRun(read, only=job or (), master=master, report=_tell, takes_signals=True, metrics=metrics)
+    job_run = JobRun(read, only=job or (), master=master, report=_report, takes_signals=True, metrics=metrics)
     try:
-        statuses = asked.run()
+        statuses = job_run.run()
     except AlreadyRunsError as error:
         _fail(f"{str(error)[0].upper()}{str(error)[1:]}.")
     except (NoJavaError, NoFormatError) as error:
@@ -110,7 +110,8 @@ def status(
     """Show the status of the jobs of a file: state, last batch, rows, rows per second, lag in records.
 
     The status is read from files that `ottla pipeline run` writes, so this works on any machine that can read
-    the storage. The exit code is 1 if a job has failed or its process is gone.
+    the storage. The exit code is 1 if a job has failed. A job whose process is gone counts as failed on the
+    machine that ran it; elsewhere it is shown as running, and UPDATED no longer changes.
     """
     read = _read(file)
     import json
@@ -154,7 +155,7 @@ def _need_spark() -> None:
         _fail(f"Jobs need Spark, but {how_to_install(missing)}")
 
 
-def _tell(status: "JobStatus") -> None:
+def _report(status: "JobStatus") -> None:
     """Print a line for a change of a job's state. Text from servers and records may be in its cause."""
     cause = f": {escape_controls(status.cause, keeps_lines=True)}" if status.cause else ""
     print(f"{status.job}: {status.state.value}{cause}", file=sys.stderr, flush=True)

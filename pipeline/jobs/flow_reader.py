@@ -8,7 +8,7 @@ from typing import Final, TypeVar
 
 from ottla.pipeline.jobs import job, spark_formats
 from ottla.pipeline.jobs.kinds import SinkKind, SourceKind
-from ottla.pipeline.jobs.option_judge import judge
+from ottla.pipeline.jobs.option_checks import check_options
 from ottla.pipeline.jobs.problems import unknown
 from ottla.pipeline.jobs.python_functions import FunctionError, check_function, parse_function
 from ottla.pipeline.jobs.registry import SINKS, SOURCES, TASKS
@@ -25,7 +25,7 @@ _JAR_SETTINGS: Final = ("spark.jars", "spark.jars.packages", "spark.driver.extra
 
 
 class FlowReader:
-    """Reads one job's work; returns None if it has errors."""
+    """Reads the work of the jobs of one file. Errors become problems in `values`."""
 
     def __init__(
         self,
@@ -41,38 +41,43 @@ class FlowReader:
         self._python_path = [str(folder), *python_path]
 
     def read(
-        self, place: SourceLocation, members: dict[str, Value], full_name: str, output_mode: OutputMode
+        self, location: SourceLocation, members: dict[str, Value], full_name: str, output_mode: OutputMode
     ) -> job.Flow | job.Task | None:
-        """Return the work of a job, which has exactly one of `sink` and the tasks."""
+        """Return the work of a job, which has exactly one of `sink` and the tasks.
+
+        Returns None if a part of it cannot be read; other errors only become problems.
+        """
         given = [name for name in ("sink", *TASKS) if name in members]
         if len(given) != 1:
             names = ", ".join(("sink", *TASKS))
             self._values.wrong(
-                place, f"has {' and '.join(given)}; only one is allowed" if given else f"needs one of {names}"
+                location,
+                f"has {' and '.join(given)}; only one is allowed" if given else f"needs one of {names}",
             )
         if not given:
             return None
-        sources = self._sources(place, members, is_flow="sink" in given)
+        sources = self._sources(location, members, is_flow="sink" in given)
         steps = self._steps(members.get("transform"))
         if given[0] != "sink":
-            self._values_of_flows_only(members, given[0])
+            self._reject_flow_values(members, given[0])
             return self._task(members[given[0]], given[0], full_name)
         sink = self._sink(members["sink"], full_name, output_mode)
         if sources is None or steps is None or sink is None:
             return None
         if len(sources) > 1 and not steps:
-            self._values.wrong(place, "has several sources, but no transform that combines them")
+            self._values.wrong(location, "has several sources, but no transform that combines them")
         return job.Flow(sources=sources, steps=steps, sink=sink)
 
     # ---- sources ------------------------------------------------------------------------------------
 
     def _sources(
-        self, place: SourceLocation, members: dict[str, Value], *, is_flow: bool
+        self, location: SourceLocation, members: dict[str, Value], *, is_flow: bool
     ) -> dict[str, job.Endpoint] | None:
         one, many = members.get("source"), members.get("sources")
         if one is not None and many is not None:
             self._values.wrong(
-                many.place, "cannot be used together with source; in SQL a single source is called `source`"
+                many.location,
+                "cannot be used together with source; in SQL a single source is called `source`",
             )
         if one is not None:
             source = self._source(one)
@@ -81,20 +86,20 @@ class FlowReader:
             named = self._named_sources(many)
         else:
             if is_flow:
-                self._values.wrong(place, "needs source or sources")
+                self._values.wrong(location, "needs source or sources")
             return None
         if named and all(source.is_static for source in named.values()):
-            self._values.wrong(place, "has no source that is a stream; remove `static` from one")
+            self._values.wrong(location, "has no source that is a stream; remove `static` from one")
         return named
 
     def _named_sources(self, value: Value) -> dict[str, job.Endpoint] | None:
         members = self._values.members(value)
         if not members:
             if members is not None:
-                self._values.wrong(value.place, "is empty")
+                self._values.wrong(value.location, "is empty")
             return None
         for name, one in members.items():
-            self._check_view(one.place, name)
+            self._check_view(one.location, name)
         read = {name: self._source(one) for name, one in members.items()}
         found = {name: source for name, source in read.items() if source is not None}
         return found if len(found) == len(read) else None
@@ -109,15 +114,17 @@ class FlowReader:
         options = self._values.options(value, members)
         if kind is None or options is None:
             return None
-        opened, by = (
-            (kind[1].table, kind[1].judge_table) if is_static else (kind[1].stream, kind[1].judge_stream)
+        opened, check = (
+            (kind[1].table, kind[1].check_table_options)
+            if is_static
+            else (kind[1].stream, kind[1].check_stream_options)
         )
-        if opened is None or by is None:
+        if opened is None or check is None:
             self._values.wrong(
-                value.place, f"cannot be used as a {'static table' if is_static else 'stream'}"
+                value.location, f"cannot be used as a {'static table' if is_static else 'stream'}"
             )
             return None
-        judge(self._values, value.place, options, by)
+        check_options(self._values, value.location, options, check)
         return job.Endpoint(format=kind[0], options=options.values, is_static=is_static)
 
     # ---- sinks and tasks ----------------------------------------------------------------------------
@@ -126,18 +133,18 @@ class FlowReader:
         members = self._values.members(value)
         if members is None:
             return None
-        kind = self._kind(value, members, SINKS, spark_formats.end)
+        kind = self._kind(value, members, SINKS, spark_formats.unchecked_sink)
         options = self._values.options(value, members)
         if kind is None or options is None:
             return None
         if output_mode not in kind[1].output_modes:
             modes = ", ".join(kind[1].output_modes)
-            self._values.wrong(value.place, f"supports the outputMode {modes}, but not {output_mode}")
-        judge(
+            self._values.wrong(value.location, f"supports the outputMode {modes}, but not {output_mode}")
+        check_options(
             self._values,
-            value.place,
+            value.location,
             options,
-            lambda given: kind[1].judge(kind[1].complete(given, full_name)),
+            lambda given: kind[1].check_options(kind[1].complete(given, full_name)),
         )
         return job.Endpoint(format=kind[0], options=kind[1].complete(options.values, full_name))
 
@@ -146,13 +153,18 @@ class FlowReader:
         options = self._values.options(value)
         if options is None:
             return None
-        judge(self._values, value.place, options, lambda given: kind.judge(kind.complete(given, full_name)))
+        check_options(
+            self._values,
+            value.location,
+            options,
+            lambda given: kind.check_options(kind.complete(given, full_name)),
+        )
         return job.Task(kind=name, options=kind.complete(options.values, full_name))
 
-    def _values_of_flows_only(self, members: Mapping[str, Value], task: str) -> None:
+    def _reject_flow_values(self, members: Mapping[str, Value], task: str) -> None:
         for name in ("source", "sources", "transform", "outputMode"):
             if name in members:
-                self._values.wrong(members[name].place, f"has no effect for {task}")
+                self._values.wrong(members[name].location, f"has no effect for {task}")
 
     def _kind(
         self,
@@ -167,7 +179,7 @@ class FlowReader:
         """
         if "format" not in members:
             reason = "is missing" if not members else "is missing; it must say what the options are for"
-            self._values.wrong(value.place.below("format"), reason)
+            self._values.wrong(value.location.below("format"), reason)
             return None
         written = members.pop("format")
         name = self._values.text(written)
@@ -176,11 +188,13 @@ class FlowReader:
         if name not in known:
             if self._has_jars:
                 return name, of_a_jar(name)
-            self._values.wrong(written.place, unknown(name, known))
+            self._values.wrong(written.location, unknown(name, known))
             return None
         kind = known[name]()
         if kind.jar and not self._has_jars and not _has_jar(kind.jar):
-            self._values.wrong(written.place, f"needs a jar: add {kind.jar} by spark.jars in configuration")
+            self._values.wrong(
+                written.location, f"needs a jar: add {kind.jar} by spark.jars in configuration"
+            )
         return name, kind
 
     # ---- steps --------------------------------------------------------------------------------------
@@ -201,21 +215,21 @@ class FlowReader:
             return None
         given = [name for name in ("sql", "sqlFile", "python") if name in members]
         if len(given) != 1:
-            self._values.wrong(value.place, "must have exactly one of sql, sqlFile, python")
+            self._values.wrong(value.location, "must have exactly one of sql, sqlFile, python")
             return None
         view = None
         if "as" in members:
             view = self._values.text(members["as"])
-            self._check_view(members["as"].place, view)
+            self._check_view(members["as"].location, view)
         if given[0] == "python":
             return self._python_step(members, view)
         if "arguments" in members:
-            self._values.wrong(members["arguments"].place, "can only be used with python")
+            self._values.wrong(members["arguments"].location, "can only be used with python")
         query = self._values.text(members[given[0]])
         if query is not None and given[0] == "sqlFile":
-            query = self._sql_of_file(members["sqlFile"].place, query)
+            query = self._sql_of_file(members["sqlFile"].location, query)
         elif query is not None and not query.strip():
-            self._values.wrong(members["sql"].place, "is empty")
+            self._values.wrong(members["sql"].location, "is empty")
         return None if query is None else job.SqlStep(query=query, view=view)
 
     def _python_step(self, members: dict[str, Value], view: str | None) -> job.Step | None:
@@ -228,35 +242,35 @@ class FlowReader:
             module, function = parse_function(text)
             check_function(module, function, self._python_path)
         except FunctionError as error:
-            self._values.wrong(written.place, str(error))
+            self._values.wrong(written.location, str(error))
             return None
         given = {} if arguments is None else arguments.values
         return job.PythonStep(module=module, function=function, arguments=given, view=view)
 
-    def _sql_of_file(self, place: SourceLocation, name: str) -> str | None:
+    def _sql_of_file(self, location: SourceLocation, name: str) -> str | None:
         path = self._folder / name
         try:
             content = path.read_bytes()
             if len(content) > MAX_SQL_BYTES:
                 self._values.wrong(
-                    place, f"is {path} with {len(content)} bytes; at most {MAX_SQL_BYTES} are allowed"
+                    location, f"is {path} with {len(content)} bytes; at most {MAX_SQL_BYTES} are allowed"
                 )
                 return None
             text = content.decode()
         except OSError as error:
-            self._values.wrong(place, f"is {path}, which cannot be read: {error.strerror}")
+            self._values.wrong(location, f"is {path}, which cannot be read: {error.strerror}")
             return None
         except ValueError:
-            self._values.wrong(place, f"is {path}, which is not UTF-8 text")
+            self._values.wrong(location, f"is {path}, which is not UTF-8 text")
             return None
         if not text.strip():
-            self._values.wrong(place, f"is {path}, which is empty")
+            self._values.wrong(location, f"is {path}, which is empty")
         return text
 
-    def _check_view(self, place: SourceLocation, name: str | None) -> None:
+    def _check_view(self, location: SourceLocation, name: str | None) -> None:
         if name is not None and not _VIEW.fullmatch(name):
             self._values.wrong(
-                place, "must be a name for SQL: letters, digits and _, not beginning with a digit"
+                location, "must be a name for SQL: letters, digits and _, not beginning with a digit"
             )
 
 

@@ -41,7 +41,7 @@ def _open(spark: SparkSession, source: Endpoint) -> DataFrame:
     known = SOURCES.get(source.format)
     kind = spark_formats.source_of_a_jar(source.format) if known is None else known()
     opened = kind.table if source.is_static else kind.stream
-    assert opened is not None, "the file was judged"
+    assert opened is not None, "the reader of the file has checked it"
     return opened(spark, source.options)
 
 

@@ -28,7 +28,10 @@ class SqlStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PythonStep:
-    """A function that takes the frame before it (the first one: all sources, by name) and returns another."""
+    """A function that takes the frame of the step before it and returns another.
+
+    The function of the first step takes the only source, or all of several sources by their names.
+    """
 
     module: str
     function: str

@@ -69,7 +69,7 @@ def read_job_file(
     reader = _Reader(
         path, TreeValues(problems, environment), sys.path if python_path is None else python_path
     )
-    read = reader.read(Value(tree=tree, place=SourceLocation(line=tree.line, key="")), problems)
+    read = reader.read(Value(tree=tree, location=SourceLocation(line=tree.line, key="")), problems)
     problems.raise_if_any(path)
     assert read is not None
     return read
@@ -90,7 +90,7 @@ class _Reader:
             return None
         for key in ("name", "storage", "jobs"):
             if key not in members:
-                self._values.wrong(root.place.below(key), "is missing")
+                self._values.wrong(root.location.below(key), "is missing")
         name = self._name(members.get("name"))
         storage = self._storage(members.get("storage"))
         configuration = self._configuration(members.get("configuration"))
@@ -121,19 +121,19 @@ class _Reader:
     def _text(self, value: Value | None) -> str | None:
         text = None if value is None else self._values.text(value)
         if value is not None and text is not None and not text.strip():
-            self._values.wrong(value.place, "is empty")
+            self._values.wrong(value.location, "is empty")
         return text
 
     def _name(self, value: Value | None) -> str | None:
         text = self._text(value)
         if value is not None and text:
-            self._check_name(value.place, text)
+            self._check_name(value.location, text)
         return text
 
-    def _check_name(self, place: SourceLocation, name: str) -> None:
+    def _check_name(self, location: SourceLocation, name: str) -> None:
         if not _NAME.fullmatch(name):
             self._values.wrong(
-                place,
+                location,
                 "must be a name of at most 100 letters, digits, _, - and dots, not beginning with a dot",
             )
 
@@ -151,7 +151,7 @@ class _Reader:
         for name, line in options.lines.items():
             if not name.startswith("spark."):
                 self._values.wrong(
-                    value.place.below(name, line), "is not a Spark setting; these begin with spark."
+                    value.location.below(name, line), "is not a Spark setting; these begin with spark."
                 )
         return dict(options.values)
 
@@ -160,9 +160,9 @@ class _Reader:
         if value is None or text is None:
             return otherwise
         try:
-            return parse_interval_ms(text, value.place.key)
+            return parse_interval_ms(text, value.location.key)
         except OptionError as error:
-            self._values.wrong(value.place, error.problem)
+            self._values.wrong(value.location, error.problem)
             return otherwise
 
     # ---- jobs ---------------------------------------------------------------------------------------
@@ -174,20 +174,20 @@ class _Reader:
         if value is None or members is None:
             return []
         if not members:
-            self._values.wrong(value.place, "is empty")
+            self._values.wrong(value.location, "is empty")
         if len(members) > MAX_JOBS:
-            self._values.wrong(value.place, f"has {len(members)} jobs; at most {MAX_JOBS} are allowed")
+            self._values.wrong(value.location, f"has {len(members)} jobs; at most {MAX_JOBS} are allowed")
             return []
         flows = FlowReader(
             self._values, folder=self._folder, configuration=configuration, python_path=self._python_path
         )
         read = [self._job(name, one, file_name, storage, flows) for name, one in members.items()]
         jobs = [one for one in read if one is not None]
-        self._refuse_shared(value.place, jobs)
+        self._refuse_shared(value.location, jobs)
         return jobs
 
     def _job(self, name: str, value: Value, file_name: str, storage: str, flows: FlowReader) -> Job | None:
-        self._check_name(value.place, name)
+        self._check_name(value.location, name)
         members = self._values.known_members(value, (*JOB_KEYS, *TASKS))
         if members is None:
             return None
@@ -195,11 +195,11 @@ class _Reader:
         output_mode = self._output_mode(members.get("outputMode"))
         checkpoint = self._storage(members.get("checkpoint")) or f"{storage.rstrip('/')}/{name}/checkpoint"
         full_name = f"{file_name}.{name}"
-        work = flows.read(value.place, members, full_name, output_mode)
+        work = flows.read(value.location, members, full_name, output_mode)
         if work is None:
             return None
         query = QuerySettings(name=full_name, checkpoint=checkpoint, trigger=trigger, output_mode=output_mode)
-        return Job(name=name, work=work, query=query, line=value.place.line)
+        return Job(name=name, work=work, query=query, line=value.location.line)
 
     def _trigger(self, value: Value | None) -> Trigger:
         members = (
@@ -208,10 +208,10 @@ class _Reader:
         if value is None or members is None:
             return ProcessingTime()
         if len(members) != 1:
-            self._values.wrong(value.place, "must have exactly one of processingTime, availableNow")
+            self._values.wrong(value.location, "must have exactly one of processingTime, availableNow")
         elif "availableNow" in members:
             if self._values.boolean(members["availableNow"]) is False:
-                self._values.wrong(members["availableNow"].place, "must be true if it is given")
+                self._values.wrong(members["availableNow"].location, "must be true if it is given")
             return AvailableNow()
         return ProcessingTime(interval_ms=self._interval_ms(members.get("processingTime"), 0))
 
@@ -223,14 +223,14 @@ class _Reader:
             case _:
                 return "append"
 
-    def _refuse_shared(self, place: SourceLocation, jobs: Sequence[Job]) -> None:
+    def _refuse_shared(self, location: SourceLocation, jobs: Sequence[Job]) -> None:
         """Reject jobs that share a checkpoint or transactional id: they would spoil each other's progress."""
         checkpoints: dict[str, str] = {}
         transactions: dict[str, str] = {}
         for job in jobs:
             options = job.work.sink.options if isinstance(job.work, Flow) else job.work.options
             given = {name.lower(): value for name, value in options.items()}
-            where = place.below(job.name, job.line)
+            where = location.below(job.name, job.line)
             shared = [("checkpoint", job.query.checkpoint, checkpoints)]
             if "transactional.id" in given:
                 shared.append(("transactional.id", given["transactional.id"], transactions))

@@ -133,7 +133,7 @@ def read_progress(fields: Mapping[str, Any], before: JobProgress | None) -> JobP
 
 
 def _rate(value: object) -> float:
-    """Return a rate; Spark omits it, or writes NaN or Infinity, if no time has passed."""
+    """Return a rate, or 0 if no time has passed: then Spark omits it, or writes NaN or Infinity."""
     rate = float(value) if isinstance(value, int | float) else 0.0
     return round(rate, 1) if 0 <= rate < float("inf") else 0.0
 

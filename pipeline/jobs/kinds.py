@@ -1,6 +1,6 @@
 """The kinds of sources, sinks and tasks that names in a job file stand for.
 
-`judge` checks options without Spark and raises OptionError.
+`check_options` checks options without Spark and raises OptionError.
 """
 
 from collections.abc import Callable, Mapping
@@ -16,8 +16,11 @@ if TYPE_CHECKING:
 Options = Mapping[str, str]
 
 
-def as_they_are(options: Options, full_name: str) -> Options:
-    """Return the options without defaults that depend on the job's full name, `<file's name>.<job>`."""
+def unchanged_options(options: Options, full_name: str) -> Options:
+    """Return the options as they are, for a kind without options that follow from the job's full name.
+
+    That name is `FILE_NAME.JOB`.
+    """
     return options
 
 
@@ -28,9 +31,9 @@ class SourceKind:
     `stream` opens it as a stream, `table` as a table for each batch; None if it cannot.
     """
 
-    judge_stream: Callable[[Options], object]
+    check_stream_options: Callable[[Options], object]
     stream: "Callable[[SparkSession, Options], DataFrame] | None"
-    judge_table: Callable[[Options], object] | None = None
+    check_table_options: Callable[[Options], object] | None = None
     table: "Callable[[SparkSession, Options], DataFrame] | None" = None
     jar: str = ""  # the beginning of its jar's name, for a format that Spark does not include
 
@@ -42,10 +45,10 @@ class SinkKind:
     `start` starts a query; `complete` adds the options that follow from the job's full name.
     """
 
-    judge: Callable[[Options], object]
+    check_options: Callable[[Options], object]
     start: "Callable[[DataFrame, Options, QuerySettings], StreamingQuery]"
     output_modes: tuple[OutputMode, ...] = OUTPUT_MODES
-    complete: Callable[[Options, str], Options] = as_they_are
+    complete: Callable[[Options, str], Options] = unchanged_options
     jar: str = ""
 
 
@@ -53,6 +56,6 @@ class SinkKind:
 class TaskKind:
     """A kind of task. `start` starts the job and returns its query, or does all of it and returns None."""
 
-    judge: Callable[[Options], object]
+    check_options: Callable[[Options], object]
     start: "Callable[[SparkSession, Options, QuerySettings], StreamingQuery | None]"
-    complete: Callable[[Options, str], Options] = as_they_are
+    complete: Callable[[Options, str], Options] = unchanged_options

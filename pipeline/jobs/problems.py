@@ -55,7 +55,7 @@ class Problems:
 
 
 def unknown(name: str, known: Iterable[str]) -> str:
-    """Return the reason why a name is refused, with the nearest known name."""
+    """Return the reason why a name is refused, with the nearest known name, or else with all of them."""
     names = sorted(known)
     near = nearest(name, names)
     return f"is unknown; {near}?" if near else f"is unknown; use one of {', '.join(names)}"

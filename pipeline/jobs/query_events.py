@@ -37,7 +37,7 @@ class NotStarted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progressed:
-    """A batch is done; `progress` is Spark's JSON of it."""
+    """A micro-batch is done; `progress` has the fields of Spark's JSON of it."""
 
     job: str
     progress: dict[str, Any]
@@ -52,18 +52,18 @@ class Idled:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terminated:
-    """A query has ended; `trace` has the reason if it failed."""
+    """A query has ended; `trace` has the reason if it failed, and is None otherwise."""
 
     job: str
     trace: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StopAsked:
-    """All jobs are asked to stop: after their batch, or at once if they were asked before."""
+class StopRequested:
+    """A request to stop all jobs after their micro-batch, or at once if they were asked before."""
 
 
-Event = Started | NotStarted | Progressed | Idled | Terminated | StopAsked
+Event = Started | NotStarted | Progressed | Idled | Terminated | StopRequested
 # A signal handler may call its `put`, whatever the process does at that moment.
 Inbox = SimpleQueue[Event]
 

@@ -22,17 +22,19 @@ def _ottla_source() -> SourceKind:
     from ottla.pipeline.spark.fresh_table import read_fresh
 
     return SourceKind(
-        judge_stream=lambda options: SourceOptions.from_options(options, Mode.STREAM),
+        check_stream_options=lambda options: SourceOptions.from_options(options, Mode.STREAM),
         stream=lambda spark, options: spark.readStream.format("ottla").options(**options).load(),
-        judge_table=lambda options: SourceOptions.from_options(options, Mode.BATCH),
-        table=read_fresh,  # of one moment for each batch
+        check_table_options=lambda options: SourceOptions.from_options(options, Mode.BATCH),
+        table=read_fresh,  # each micro-batch reads the topics again, as they are at one moment
     )
 
 
 def _ottla_sink() -> SinkKind:
     from ottla.pipeline.sink.sink_options import SinkOptions
 
-    return SinkKind(judge=SinkOptions.from_options, start=_start_ottla, complete=_with_transactional_id)
+    return SinkKind(
+        check_options=SinkOptions.from_options, start=_start_ottla, complete=_with_transactional_id
+    )
 
 
 def _with_transactional_id(options: Options, full_name: str) -> Options:
@@ -63,27 +65,27 @@ def _start_ottla(frame: "DataFrame", options: Options, query: QuerySettings) -> 
 def _file_source() -> SourceKind:
     from ottla.pipeline.connect.file_source import FileOptions, read_stream
 
-    return SourceKind(judge_stream=FileOptions.from_options, stream=read_stream)
+    return SourceKind(check_stream_options=FileOptions.from_options, stream=read_stream)
 
 
 def _table_source() -> SourceKind:
     from ottla.pipeline.connect.table_options import TableOptions
     from ottla.pipeline.connect.table_source import read_stream
 
-    return SourceKind(judge_stream=TableOptions.from_options, stream=read_stream)
+    return SourceKind(check_stream_options=TableOptions.from_options, stream=read_stream)
 
 
 def _lake_sink() -> SinkKind:
     from ottla.pipeline.lake.sink import LakeOptions, start
 
-    return SinkKind(judge=LakeOptions.from_options, start=start, output_modes=("append",))
+    return SinkKind(check_options=LakeOptions.from_options, start=start, output_modes=("append",))
 
 
 def _http_sink() -> SinkKind:
     from ottla.pipeline.connect.http_options import HttpOptions
     from ottla.pipeline.connect.http_sink import start
 
-    return SinkKind(judge=HttpOptions.from_options, start=start, output_modes=("append", "update"))
+    return SinkKind(check_options=HttpOptions.from_options, start=start, output_modes=("append", "update"))
 
 
 def _load_task() -> TaskKind:
@@ -94,7 +96,7 @@ def _load_task() -> TaskKind:
         # Its progress is stored with its rows, so there is neither a query nor a checkpoint.
         run(spark, options)
 
-    return TaskKind(judge=LoadOptions.from_options, start=start)
+    return TaskKind(check_options=LoadOptions.from_options, start=start)
 
 
 def _mirror_task() -> TaskKind:
@@ -102,7 +104,7 @@ def _mirror_task() -> TaskKind:
     from ottla.pipeline.mirror.mirror_options import MirrorOptions
 
     return TaskKind(
-        judge=MirrorOptions.from_options,
+        check_options=MirrorOptions.from_options,
         start=lambda spark, options, query: run(spark, MirrorOptions.from_options(options), query).query,
         complete=_with_job_id,
     )
@@ -122,7 +124,7 @@ SINKS: Final[Mapping[str, Callable[[], SinkKind]]] = {
     "lake": _lake_sink,
     "kafka": spark_formats.kafka_sink,
     **{name: partial(spark_formats.files_sink, name) for name in spark_formats.FILES},
-    **{name: partial(spark_formats.end, name) for name in spark_formats.ENDS},
+    **{name: partial(spark_formats.unchecked_sink, name) for name in spark_formats.TRIAL_SINKS},
 }
 # Jobs that are a task: the key of a job that has the task's options.
 TASKS: Final[Mapping[str, Callable[[], TaskKind]]] = {

@@ -1,6 +1,7 @@
-"""Runs the jobs of a file in one Spark session, each with views of its own, until they end (door).
+"""Runs the jobs of a file in one Spark application until they end (door).
 
-All events come through one inbox to one thread, which alone changes states and writes them down.
+Each job has a session with views of its own. All events come through one inbox to one thread, which alone
+changes states and writes them down.
 """
 
 import os
@@ -18,6 +19,7 @@ from py4j.protocol import Py4JNetworkError
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
+from ottla.pipeline.client.clock import wall_ms
 from ottla.pipeline.jobs import spark_formats
 from ottla.pipeline.jobs.frames import rows_of
 from ottla.pipeline.jobs.job import Flow, Job, JobFile
@@ -30,12 +32,12 @@ from ottla.pipeline.jobs.query_events import (
     NotStarted,
     Progressed,
     Started,
-    StopAsked,
+    StopRequested,
     Terminated,
 )
 from ottla.pipeline.jobs.registry import SINKS, TASKS
-from ottla.pipeline.jobs.status_files import running, write_status
-from ottla.pipeline.jobs.stop_signals import stopping
+from ottla.pipeline.jobs.status_files import hold_locks, write_status
+from ottla.pipeline.jobs.stop_signals import stop_on_signals
 from ottla.pipeline.spark.active_session import activate
 from ottla.pipeline.spark.metrics_server import MetricsListener
 from ottla.pipeline.spark.query_metrics import QueryMetrics
@@ -59,7 +61,10 @@ Report = Callable[[JobStatus], None]
 
 @dataclass(slots=True)
 class _Running:
-    """A job that has not ended. Its query is None while it starts, and always if it is a batch."""
+    """A job that has not ended.
+
+    Its query is None while it starts, and always for a job without a streaming query.
+    """
 
     job: Job
     session: SparkSession
@@ -100,14 +105,14 @@ class JobRun:
         self._inbox: Inbox = SimpleQueue()
         self._active: dict[str, _Running] = {}
         self._ended: list[JobStatus] = []
-        self._one_starts = threading.Lock()
+        self._start_lock = threading.Lock()
         self._is_stopping = False
         self._stop_by_s: float | None = None
-        self._beat_at_s = time.monotonic() + HEARTBEAT_S
+        self._heartbeat_at_s = time.monotonic() + HEARTBEAT_S
 
     def stop(self) -> None:
-        """Ask all jobs to stop after their batch, or at once if it is called again."""
-        self._inbox.put(StopAsked())
+        """Ask all jobs to stop after their micro-batch, or at once if it is called again."""
+        self._inbox.put(StopRequested())
 
     def run(self) -> tuple[JobStatus, ...]:
         """Run until all jobs have ended; return their statuses, also of failed ones.
@@ -117,13 +122,13 @@ class JobRun:
         names = tuple(job.name for job in self._jobs)
         with ExitStack() as stack:
             if self._file.status_folder is not None:
-                stack.enter_context(running(self._file.status_folder, names))
+                stack.enter_context(hold_locks(self._file.status_folder, names))
             session = self._given or self._start_session(stack)
             if self._takes_signals:
-                stack.enter_context(stopping(self.stop))
+                stack.enter_context(stop_on_signals(self.stop))
             for job in self._jobs:
                 self._begin(job, session.newSession())
-            self._go_on()
+            self._handle_events()
         return tuple(sorted(self._ended, key=lambda status: names.index(status.job)))
 
     # ---- begin --------------------------------------------------------------------------------------
@@ -137,15 +142,15 @@ class JobRun:
         stack.callback(_stop_session, session)
         return session
 
-    def _go_on(self) -> None:
+    def _handle_events(self) -> None:
         """Handle events until all jobs have ended; the end of Spark's Java process ends all of them."""
         try:
             while self._active:
-                self._take(self._next_event())
+                self._handle(self._next_event())
         except (Py4JNetworkError, ConnectionError) as error:
             for one in list(self._active.values()):
                 one.is_stopped = False
-                self._end(one, f"Spark's Java process has ended ({error})")
+                self._end_or_retry(one, f"Spark's Java process has ended ({error})")
 
     def _begin(self, job: Job, session: SparkSession) -> None:
         status = JobStatus(job=job.name, pid=os.getpid(), host=socket.gethostname())
@@ -158,7 +163,10 @@ class JobRun:
         self._attempt(one)
 
     def _attempt(self, one: _Running) -> None:
-        """Start the job in a thread: a start asks clusters and databases, and a batch may take long."""
+        """Start the job in a thread.
+
+        A start asks clusters and databases, and a job without a query runs to its end in it.
+        """
         one.attempts += 1
         threading.Thread(target=self._start, args=(one,), name=one.job.query.name, daemon=True).start()
 
@@ -182,59 +190,61 @@ class JobRun:
             return TASKS[job.work.kind]().start(session, job.work.options, job.query)
         # Each source in Python starts a process that must answer in ten seconds: too few if all start at
         # once.
-        with self._one_starts:
+        with self._start_lock:
             rows = rows_of(session, job.work)
             sink = job.work.sink
-            kind = SINKS[sink.format]() if sink.format in SINKS else spark_formats.end(sink.format)
+            kind = SINKS[sink.format]() if sink.format in SINKS else spark_formats.unchecked_sink(sink.format)
             return kind.start(rows, sink.options, job.query)
 
     # ---- events -------------------------------------------------------------------------------------
 
     def _next_event(self) -> Event | None:
         """Return the next event, or None when the heartbeat is due, however many events come."""
-        wait_s = self._beat_at_s - time.monotonic()
+        wait_s = self._heartbeat_at_s - time.monotonic()
         try:
             if wait_s > 0:
                 return self._inbox.get(timeout=wait_s)
         except Empty:
             pass
-        self._beat_at_s = time.monotonic() + HEARTBEAT_S
+        self._heartbeat_at_s = time.monotonic() + HEARTBEAT_S
         return None
 
-    def _take(self, event: Event | None) -> None:
+    def _handle(self, event: Event | None) -> None:
         match event:
             case None:
-                self._beat()
-            case StopAsked():
+                self._do_periodic_work()
+            case StopRequested():
                 self._stop_all()
             case Started() | NotStarted() | Progressed() | Idled() | Terminated():
                 one = self._active.get(event.job)
                 if one is not None:
-                    self._take_of_job(event, one)
+                    self._handle_job_event(event, one)
 
-    def _take_of_job(
+    def _handle_job_event(
         self, event: Started | NotStarted | Progressed | Idled | Terminated, one: _Running
     ) -> None:
         match event:
             case Started(query=None):
-                self._end(one, None)
+                self._end_or_retry(one, None)
             case Started(query=query):
                 one.query = query
                 one.status = replace(one.status, query_id=None if query is None else str(query.id))
                 self._write(one)
-                self._stop_between_batches(one)
+                self._stop_if_idle(one)
             case NotStarted(error=error):
-                self._end(one, f"{error}" if str(error) else repr(error))
+                self._end_or_retry(one, f"{error}" if str(error) else repr(error))
             case Progressed(progress=progress):
                 one.status = replace(one.status, progress=read_progress(progress, one.status.progress))
                 self._write(one)
-                self._stop_query(one, is_wanted=self._is_stopping)
+                if self._is_stopping:
+                    self._stop_query(one)
             case Idled():
-                self._stop_query(one, is_wanted=self._is_stopping)
+                if self._is_stopping:
+                    self._stop_query(one)
             case Terminated(trace=trace):
-                self._end(one, trace)
+                self._end_or_retry(one, trace)
 
-    def _beat(self) -> None:
+    def _do_periodic_work(self) -> None:
         """Do the periodic work: stops whose time is up, lost end events, statuses."""
         now_s = time.monotonic()
         if self._stop_by_s is not None and now_s >= self._stop_by_s:
@@ -245,7 +255,7 @@ class JobRun:
                 one.over_since_s = now_s
             if one.query is not None and now_s - (one.over_since_s or now_s) >= MAX_EVENT_DELAY_S:
                 error = one.query.exception()
-                self._end(one, None if error is None else str(error))
+                self._end_or_retry(one, None if error is None else str(error))
             else:
                 self._write(one)
 
@@ -259,28 +269,36 @@ class JobRun:
         self._is_stopping = True
         self._stop_by_s = time.monotonic() + self._file.stop_timeout_ms / 1000
         for one in list(self._active.values()):
-            self._stop_between_batches(one)
+            self._stop_if_idle(one)
 
-    def _stop_between_batches(self, one: _Running) -> None:
-        """Stop a query that has no batch under way; otherwise its next progress event leads to the stop."""
-        if self._is_stopping and one.query is not None:
-            self._stop_query(one, is_wanted=not one.query.status["isTriggerActive"])
+    def _stop_if_idle(self, one: _Running) -> None:
+        """If the run is stopping, stop a query that has no micro-batch under way.
 
-    def _stop_query(self, one: _Running, *, is_wanted: bool) -> None:
-        if is_wanted and one.query is not None and not one.is_stopped:
+        The next progress or idle event stops any other.
+        """
+        if self._is_stopping and one.query is not None and not one.query.status["isTriggerActive"]:
+            self._stop_query(one)
+
+    def _stop_query(self, one: _Running) -> None:
+        if one.query is not None and not one.is_stopped:
             one.is_stopped = True
             one.query.stop()
 
     def _stop_at_once(self, one: _Running) -> None:
         if one.query is not None:
-            self._stop_query(one, is_wanted=True)
+            self._stop_query(one)
         else:
             one.is_stopped = True
             one.session.sparkContext.cancelJobGroup(one.job.query.name)
 
     # ---- states -------------------------------------------------------------------------------------
 
-    def _end(self, one: _Running, trace: str | None) -> None:
+    def _end_or_retry(self, one: _Running, trace: str | None) -> None:
+        """End a job, or start it again if its error is that Spark's Python worker did not connect.
+
+        `trace` is the error, None if there is none. A job has at most `MAX_ATTEMPTS` starts, and none after a
+        request to stop.
+        """
         if trace is not None and NO_WORKER in trace and one.attempts < MAX_ATTEMPTS and not self._is_stopping:
             one.query = one.over_since_s = None
             self._attempt(one)
@@ -304,12 +322,12 @@ class JobRun:
     def _move(
         self, one: _Running, state: JobState, *, cause: str | None = None, trace: str | None = None
     ) -> None:
-        one.status = one.status.moved(state, _now_ms(), cause=cause, trace=trace)
+        one.status = one.status.moved(state, wall_ms(), cause=cause, trace=trace)
         self._write(one)
         self._report(one.status)
 
     def _write(self, one: _Running) -> None:
-        one.status = replace(one.status, updated_ms=_now_ms())
+        one.status = replace(one.status, updated_ms=wall_ms())
         if self._file.status_folder is not None:
             write_status(self._file.status_folder, one.status)
 
@@ -324,7 +342,3 @@ def _stop_session(session: SparkSession) -> None:
         session.stop()
     except (Py4JNetworkError, ConnectionError):
         pass  # its Java process is gone, which the jobs have reported
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000

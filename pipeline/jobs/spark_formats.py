@@ -19,7 +19,7 @@ COLUMNED_FILES: Final = ("csv", "json", "orc", "parquet", "xml")
 FILES: Final = (*COLUMNED_FILES, "text")
 # Sources that generate rows, for trials, and sinks that store none.
 GENERATORS: Final = ("rate", "rate-micro-batch")
-ENDS: Final = ("console", "noop")
+TRIAL_SINKS: Final = ("console", "noop")
 KAFKA_JAR: Final = "spark-sql-kafka-0-10"
 _SUBSCRIPTIONS: Final = ("assign", "subscribe", "subscribePattern")
 
@@ -27,15 +27,15 @@ _SUBSCRIPTIONS: Final = ("assign", "subscribe", "subscribePattern")
 def files_source(name: str) -> SourceKind:
     """Return the source of a folder's files, also later ones; `schema` has columns as in CREATE TABLE."""
 
-    def judge_stream(options: Options) -> None:
+    def check_stream_options(options: Options) -> None:
         _need(options, "path")
         if name in COLUMNED_FILES:
             _need(options, "schema")
 
     return SourceKind(
-        judge_stream=judge_stream,
+        check_stream_options=check_stream_options,
         stream=lambda spark, options: _open(spark, name, options, is_stream=True),
-        judge_table=lambda options: _need(options, "path"),
+        check_table_options=lambda options: _need(options, "path"),
         table=lambda spark, options: _open(spark, name, options, is_stream=False),
     )
 
@@ -43,7 +43,7 @@ def files_source(name: str) -> SourceKind:
 def files_sink(name: str) -> SinkKind:
     """Return the sink into files of a folder, each batch once; columns in `partitionBy` become folders."""
     return SinkKind(
-        judge=lambda options: _need(options, "path"),
+        check_options=lambda options: _need(options, "path"),
         start=lambda frame, options, query: _start(frame, name, options, query),
         output_modes=("append",),
     )
@@ -52,24 +52,25 @@ def files_sink(name: str) -> SinkKind:
 def generator(name: str) -> SourceKind:
     """Return a source of rows that Spark generates."""
     return SourceKind(
-        judge_stream=lambda options: None,
+        check_stream_options=lambda options: None,
         stream=lambda spark, options: _open(spark, name, options, is_stream=True),
     )
 
 
-def end(name: str) -> SinkKind:
-    """Return a sink that prints rows or drops them."""
+def unchecked_sink(name: str) -> SinkKind:
+    """Return a sink whose options Spark alone checks: one of TRIAL_SINKS, or one from a jar."""
     return SinkKind(
-        judge=lambda options: None, start=lambda frame, options, query: _start(frame, name, options, query)
+        check_options=lambda options: None,
+        start=lambda frame, options, query: _start(frame, name, options, query),
     )
 
 
 def kafka_source() -> SourceKind:
     """Return the source of Spark's own connector, which needs its jar."""
     return SourceKind(
-        judge_stream=_judge_kafka,
+        check_stream_options=_check_kafka_source,
         stream=lambda spark, options: _open(spark, "kafka", options, is_stream=True),
-        judge_table=_judge_kafka,
+        check_table_options=_check_kafka_source,
         table=lambda spark, options: _open(spark, "kafka", options, is_stream=False),
         jar=KAFKA_JAR,
     )
@@ -78,7 +79,7 @@ def kafka_source() -> SourceKind:
 def kafka_sink() -> SinkKind:
     """Return the sink of Spark's own connector: at least once."""
     return SinkKind(
-        judge=_judge_kafka_cluster,
+        check_options=_check_kafka_cluster,
         start=lambda frame, options, query: _start(frame, "kafka", options, query),
         jar=KAFKA_JAR,
     )
@@ -87,22 +88,22 @@ def kafka_sink() -> SinkKind:
 def source_of_a_jar(name: str) -> SourceKind:
     """Return the source of a format in a jar that the configuration names."""
     return SourceKind(
-        judge_stream=lambda options: None,
+        check_stream_options=lambda options: None,
         stream=lambda spark, options: _open(spark, name, options, is_stream=True),
-        judge_table=lambda options: None,
+        check_table_options=lambda options: None,
         table=lambda spark, options: _open(spark, name, options, is_stream=False),
     )
 
 
-def _judge_kafka_cluster(options: Options) -> None:
+def _check_kafka_cluster(options: Options) -> None:
     for name, value in options.items():
         if has_reference(value):
             raise OptionError(name, "refers to a file, but Spark's own connector reads none; use ${NAME}")
     _need(options, "kafka.bootstrap.servers")
 
 
-def _judge_kafka(options: Options) -> None:
-    _judge_kafka_cluster(options)
+def _check_kafka_source(options: Options) -> None:
+    _check_kafka_cluster(options)
     given = [name for name in _SUBSCRIPTIONS if _value(options, name) is not None]
     if not given:
         raise OptionError(

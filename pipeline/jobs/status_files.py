@@ -1,7 +1,7 @@
 """Statuses in a folder, a file per job, for other processes, and a lock per job, so that it runs once (door).
 
-The kernel releases a lock when its process ends, so if a status is RUNNING and the lock is free, the process
-is gone.
+The kernel releases a lock when its process ends, so if a status of this host is RUNNING and the lock is free,
+the process is gone. Locks of processes on other hosts are not looked at.
 """
 
 import fcntl
@@ -46,7 +46,10 @@ def write_status(folder: Path, status: JobStatus) -> None:
 
 
 def find_status(folder: Path, job: str) -> JobStatus:
-    """Return the status of a job now: RUNNING becomes FAILED if its process is gone. StatusError."""
+    """Return the status of a job now, UNASSIGNED if it has no file; StatusError if that cannot be read.
+
+    RUNNING becomes FAILED if the process ran on this host and is gone.
+    """
     path = folder / job / STATUS_FILE
     try:
         with path.open("rb") as file:
@@ -72,7 +75,7 @@ def find_status(folder: Path, job: str) -> JobStatus:
 
 
 @contextmanager
-def running(folder: Path, jobs: tuple[str, ...]) -> Iterator[None]:
+def hold_locks(folder: Path, jobs: tuple[str, ...]) -> Iterator[None]:
     """Hold the locks of these jobs; AlreadyRunsError if another process has one."""
     files = []
     try:
@@ -83,15 +86,16 @@ def running(folder: Path, jobs: tuple[str, ...]) -> Iterator[None]:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                pid = _pid_of(folder, job)
-                raise AlreadyRunsError(f"the job {job} is already run by another process{pid}") from None
+                owner = _owner_text(folder, job)
+                raise AlreadyRunsError(f"the job {job} is already run by another process{owner}") from None
         yield
     finally:
         for file in files:
             file.close()
 
 
-def _pid_of(folder: Path, job: str) -> str:
+def _owner_text(folder: Path, job: str) -> str:
+    """Return `, PID on HOST` of the process that last wrote the job's status, or "" if it is unknown."""
     try:
         status = find_status(folder, job)
     except StatusError:

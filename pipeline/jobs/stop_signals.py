@@ -9,16 +9,16 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 @contextmanager
-def stopping(stop: Callable[[], None]) -> Iterator[None]:
-    """Call `stop` for each such signal, in the main thread, in place of the previous handler.
+def stop_on_signals(stop: Callable[[], None]) -> Iterator[None]:
+    """Call `stop` for each SIGINT and SIGTERM, in the main thread, in place of the previous handlers.
 
     A Spark session handles Ctrl-C itself once it starts, so enter this after that.
     """
 
-    def asked(number: int, frame: FrameType | None) -> None:
+    def handle_signal(number: int, frame: FrameType | None) -> None:
         stop()
 
-    before = {number: signal.signal(number, asked) for number in SIGNALS}
+    before = {number: signal.signal(number, handle_signal) for number in SIGNALS}
     try:
         yield
     finally:

@@ -56,7 +56,10 @@ def local_path(option: str, value: str) -> Path:
 
 
 class LakeDirectory:
-    """One writer's view of a directory. Any fault of it raises LakeError."""
+    """One writer's view of a directory.
+
+    Raises LakeError if the directory has other content than this writer's, and OSError if the system fails.
+    """
 
     def __init__(self, path: Path, owner: Owner) -> None:
         self.path = path
@@ -91,13 +94,13 @@ class LakeDirectory:
                 f"is partitioned by {then}, not by {now}: use the same partitionBy, or another directory",
             )
         for left in self._staging.iterdir():
-            self.forget(left)
+            self.remove(left)
 
-    def stage(self, batch: int) -> Path:
+    def staging_path(self, batch: int) -> Path:
         """Return a new path at which an attempt at a batch is written."""
         return self._staging / f"{batch}-{uuid4().hex}"
 
-    def forget(self, staged: Path) -> None:
+    def remove(self, staged: Path) -> None:
         """Remove an attempt. Tasks that still write it may leave files, which stay invisible."""
         if staged.is_dir():
             shutil.rmtree(staged, ignore_errors=True)
@@ -139,7 +142,7 @@ class LakeDirectory:
         return manifest
 
     def last_batch(self) -> Manifest | None:
-        """Return the manifest of the batch with the highest number."""
+        """Return the manifest of the batch with the highest number, or None if there is no batch."""
         found = [_BATCH.fullmatch(one.name) for one in self.path.iterdir()]
         numbers = [int(match[1]) for match in found if match]
         return self.read_batch(max(numbers)) if numbers else None

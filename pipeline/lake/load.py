@@ -27,7 +27,7 @@ from ottla.pipeline.source.source_offsets import SourceOffsets
 WRITER: Final = "load"
 _SECONDS_OF_DAY: Final = 86_400
 # Options that are set for each step.
-_OF_STEPS: Final = {
+_STEP_OPTIONS: Final = {
     name.lower() for name in (*SUBSCRIPTIONS, *STARTS, *ENDS, "startingOffsetsByTimestampStrategy")
 }
 _LOG: Final = logging.getLogger(__name__)
@@ -75,7 +75,7 @@ def read_step(spark: SparkSession, options: LoadOptions, step: Offsets) -> DataF
     partitions: dict[str, list[int]] = {}
     for one in step.end.offsets:
         partitions.setdefault(one.topic, []).append(one.partition)
-    reader = {name: value for name, value in options.reader.items() if name.lower() not in _OF_STEPS}
+    reader = {name: value for name, value in options.reader.items() if name.lower() not in _STEP_OPTIONS}
     reader |= {
         "assign": json.dumps(partitions),
         "startingOffsets": json.dumps(step.start.to_json()),

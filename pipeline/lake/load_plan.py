@@ -40,7 +40,7 @@ def plan_load(
     there = SourceOffsets(offsets={}, topic_ids=subscribed.topic_ids)
     loaded = {one: progress.offsets[one] for one in subscribed.partitions if one in progress.offsets}
     latest = edge_offsets(cluster, subscribed, Edge.LATEST)
-    policy.judge(losses_between(SourceOffsets(offsets=loaded, topic_ids=progress.topic_ids), latest))
+    policy.report(losses_between(SourceOffsets(offsets=loaded, topic_ids=progress.topic_ids), latest))
     # Nothing is loaded of a topic that was created again.
     known = {one: at for one, at in loaded.items() if not is_replaced(one.topic, progress, there)}
     first = resolve(cluster, subscribed, options.start, options.start_name, options, known=known)
@@ -64,13 +64,14 @@ def steps(plan: LoadPlan, max_offsets: int) -> Iterator[Offsets]:
         at |= until
         progress = _moved(progress, until, plan.end.topic_ids)
         yield Offsets(
-            start=_of({one: begun[one] for one in until}, plan.start.topic_ids),
-            end=_of(until, plan.end.topic_ids),
+            start=_with_ids({one: begun[one] for one in until}, plan.start.topic_ids),
+            end=_with_ids(until, plan.end.topic_ids),
             progress=progress,
         )
 
 
-def _of(offsets: Mapping[TopicPartition, int], topic_ids: Mapping[str, bytes]) -> SourceOffsets:
+def _with_ids(offsets: Mapping[TopicPartition, int], topic_ids: Mapping[str, bytes]) -> SourceOffsets:
+    """Return offsets with the ids of their topics."""
     topics = {partition.topic for partition in offsets}
     return SourceOffsets(
         offsets=offsets, topic_ids={topic: one for topic, one in topic_ids.items() if topic in topics}
@@ -80,7 +81,7 @@ def _of(offsets: Mapping[TopicPartition, int], topic_ids: Mapping[str, bytes]) -
 def _moved(
     progress: SourceOffsets, until: Mapping[TopicPartition, int], topic_ids: Mapping[str, bytes]
 ) -> SourceOffsets:
-    read = _of(until, topic_ids)
+    read = _with_ids(until, topic_ids)
     return SourceOffsets(
         offsets={**progress.offsets, **read.offsets}, topic_ids={**progress.topic_ids, **read.topic_ids}
     )
@@ -90,4 +91,4 @@ def _without_replaced(progress: SourceOffsets, there: SourceOffsets) -> SourceOf
     kept = {
         one: offset for one, offset in progress.offsets.items() if not is_replaced(one.topic, progress, there)
     }
-    return _of(kept, progress.topic_ids)
+    return _with_ids(kept, progress.topic_ids)

@@ -137,38 +137,40 @@ class _Reader:
             raise self._problem(f"has version {str(found.get('version'))[:20]}; this Ottla reads {VERSION}")
         return found
 
-    def text(self, of: Mapping[str, Any], key: str) -> str:
-        value = of.get(key)
+    def text(self, members: Mapping[str, Any], key: str) -> str:
+        value = members.get(key)
         if not isinstance(value, str) or not value:
             raise self._problem(f"{key} is not text")
         return value
 
-    def number(self, of: Mapping[str, Any], key: str, place: str) -> int:
-        value = of.get(key)
+    def number(self, members: Mapping[str, Any], key: str, place: str) -> int:
+        value = members.get(key)
         # In Python true is a number, too.
         if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= _MAX_NUMBER:
             raise self._problem(f"{place} is not a number of at least 0")
         return value
 
-    def path(self, of: Mapping[str, Any], place: str) -> str:
+    def path(self, members: Mapping[str, Any], place: str) -> str:
         """Return a path that stays in its directory."""
-        value = of.get("path")
+        value = members.get("path")
         if not isinstance(value, str) or not value or "\0" in value:
             raise self._problem(f"{place} is not a path")
         if value.startswith("/") or ".." in value.split("/"):
             raise self._problem(f"{place} points outside the batch")
         return value
 
-    def objects(self, of: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
-        value = of.get(key)
+    def objects(self, members: Mapping[str, Any], key: str) -> list[dict[str, Any]]:
+        value = members.get(key)
         if not isinstance(value, list) or not all(isinstance(one, dict) for one in value):
             raise self._problem(f"{key} is not a list of objects")
         return value
 
-    def offsets(self, of: Mapping[str, Any]) -> Offsets | None:
-        if not any(key in of for key in ("startOffsets", "endOffsets", "progress")):
+    def offsets(self, members: Mapping[str, Any]) -> Offsets | None:
+        if not any(key in members for key in ("startOffsets", "endOffsets", "progress")):
             return None
-        start, end, progress = (self._offsets(of, key) for key in ("startOffsets", "endOffsets", "progress"))
+        start, end, progress = (
+            self._offsets(members, key) for key in ("startOffsets", "endOffsets", "progress")
+        )
         if start.offsets.keys() != end.offsets.keys():
             raise self._problem("endOffsets has other partitions than startOffsets")
         for partition, offset in end.offsets.items():
@@ -176,9 +178,9 @@ class _Reader:
                 raise self._problem(f"endOffsets of {partition} does not match startOffsets and progress")
         return Offsets(start=start, end=end, progress=progress)
 
-    def _offsets(self, of: Mapping[str, Any], key: str) -> SourceOffsets:
+    def _offsets(self, members: Mapping[str, Any], key: str) -> SourceOffsets:
         try:
-            return read_offsets(of.get(key), key)
+            return read_offsets(members.get(key), key)
         except OptionError as error:
             raise self._problem(str(error)) from None
 

@@ -58,11 +58,11 @@ def start(frame: DataFrame, given: Mapping[str, str], query: QuerySettings) -> S
             "outputMode",
             f"is {query.output_mode}, but rows cannot be changed after they are written to files: use append",
         )
-    judge_columns(frame.columns, options)
+    check_columns(frame.columns, options)
     return query.start(frame.writeStream.foreachBatch(BatchWriter(options)))
 
 
-def judge_columns(columns: list[str], options: LakeOptions) -> None:
+def check_columns(columns: list[str], options: LakeOptions) -> None:
     """Raise OptionError if files of these columns cannot be laid out as the options say."""
     missing = [name for name in options.partition_by if name not in columns]
     if missing:
@@ -101,7 +101,7 @@ class BatchWriter:
 
 def add_batch(directory: LakeDirectory, rows: DataFrame, options: LakeOptions, manifest: Manifest) -> int:
     """Write rows as a batch and return their number; without rows and offsets no batch is made."""
-    staged = directory.stage(manifest.batch)
+    staged = directory.staging_path(manifest.batch)
     writer = rows.write.option("compression", options.compression)
     writer = writer.option("maxRecordsPerFile", options.max_records_per_file)
     # Spark's default is INT96, which is deprecated in Parquet, and whose nanoseconds end in 2262.
@@ -116,5 +116,5 @@ def add_batch(directory: LakeDirectory, rows: DataFrame, options: LakeOptions, m
     if written.rows or manifest.offsets is not None:
         directory.commit(staged, written)
     else:
-        directory.forget(staged)
+        directory.remove(staged)
     return written.rows

@@ -3,7 +3,7 @@
 The map, bottom-up:
 
 name_patterns       lists of names and regular expressions, for topics and groups
-replication_policy  the names of topics in the target, and the topics that would be copied in circles
+replication_policy  the names of topics in the target, and the topics that would be copied in cycles
 mirror_options      reads the options of a mirror
 topic_changes       computes the changes of the target's topics
 offset_map          translates offsets of the source to the target

@@ -35,7 +35,11 @@ class GroupState(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupSync:
-    """The last sync of one group; `offsets` are those it has in the target for the mirrored topics."""
+    """The last sync of one group.
+
+    `offsets` are those that it has in the target for the mirrored topics; there are none if it was not
+    synced.
+    """
 
     group_id: str
     state: GroupState
@@ -63,7 +67,7 @@ class GroupFollower:
         groups = {
             one.group_id: one
             for one in list_groups(self._source).values()
-            if one.is_of_consumers and self._is_meant(one.group_id)
+            if one.is_of_consumers and self._is_selected(one.group_id)
         }
         in_use = list_groups(self._target)
         read = {group_id: self._offsets_of(group_id) for group_id in sorted(groups)}
@@ -77,7 +81,7 @@ class GroupFollower:
             if offsets
         ]
 
-    def _is_meant(self, group_id: str) -> bool:
+    def _is_selected(self, group_id: str) -> bool:
         return self._options.groups.has(group_id) and group_id != self._options.progress_group
 
     def _offsets_of(self, group_id: str) -> dict[TopicPartition, CommittedOffset] | KafkaError:

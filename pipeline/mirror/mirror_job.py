@@ -52,12 +52,12 @@ class MirrorJob:
         self._thread = (
             None
             if self._is_available_now
-            else RoundsThread(self._rounds, self._is_over_after, at_end=self._close)
+            else RoundsThread(self._rounds, self._wait_for_end, at_end=self._close)
         )
 
     def status(self) -> MirrorStatus:
         """Return the status of the mirror."""
-        rows = self._rows.of(self.query.recentProgress)
+        rows = self._rows.add(self.query.recentProgress)
         source, target = source_cluster(self._options), target_cluster(self._options)
         try:
             partitions = partition_status(self._options, source, target)
@@ -93,7 +93,7 @@ class MirrorJob:
         except PySparkException:
             # The node that was asked may lag behind the one that the query asked, or a topic of the target
             # was deleted. The rows already written of the batch are aborted.
-            if self._follower.follow(asks_target=True) == TopicChanges():
+            if self._follower.follow(checks_target=True) == TopicChanges():
                 raise
             self._save(batch)
         if self._is_available_now:
@@ -104,9 +104,10 @@ class MirrorJob:
     def _save(self, batch: "DataFrame") -> None:
         batch.write.format("ottla").mode("append").options(**self._sink_options).save()
 
-    def _is_over_after(self, wait_s: int) -> bool:
+    def _wait_for_end(self, wait_s: int) -> bool:
+        """Count the new rows, wait up to `wait_s` for the query to end, and return whether it has."""
         try:
-            self._rows.of(self.query.recentProgress)
+            self._rows.add(self.query.recentProgress)
             return bool(self.query.awaitTermination(wait_s))
         except (PySparkException, Py4JError, OSError):
             # It failed, which the caller sees, or the session is gone.

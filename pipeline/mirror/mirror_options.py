@@ -75,7 +75,7 @@ class MirrorOptions:
     takes_over: bool = False  # an id of another query, whose checkpoint is gone
     # The group in the source whose offsets show the progress of the mirror.
     progress_group: str
-    # With the identity policy it keeps two mirrors from copying rows in circles; None: rows stay as they are.
+    # With the identity policy it keeps two mirrors from copying rows in cycles; None: rows stay as they are.
     provenance_header: str | None
     refresh_topics: bool = True
     # MirrorMaker's 600; here every batch refreshes first, and the interval is for topics without records.
@@ -119,7 +119,7 @@ class MirrorOptions:
             policy=policy,
             source_client=_client(source, SOURCE, Role.SOURCE),
             target_client=_client(target, TARGET, Role.SINK),
-            topics=topics.without((*INTERNAL, *policy.circles())),
+            topics=topics.without((*INTERNAL, *policy.cycle_patterns())),
             groups=_names(values, "groups", "groups.exclude"),
             excluded_configs=re.compile(
                 NameFilter(included=_patterns(values, "config.properties.exclude")).pattern()

@@ -5,14 +5,13 @@ their topic and partition, which are checked before each batch; a failure there 
 """
 
 import threading
-import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
 from ottla.logstore.words.errors import KafkaError
+from ottla.pipeline.client.clock import monotonic_ms, wall_ms
 from ottla.pipeline.client.metadata import TopicGone
-from ottla.pipeline.client.retries import monotonic_ms
 from ottla.pipeline.mirror.group_follower import GroupFollower
 from ottla.pipeline.mirror.mirror_options import MirrorOptions
 from ottla.pipeline.mirror.mirror_status import RoundsStatus, source_cluster, target_cluster
@@ -72,7 +71,7 @@ class MirrorRounds:
             self._run(self._group_round)
 
     def wait_s(self) -> int:
-        """Return the time until a round is due, in whole seconds, as Spark counts them."""
+        """Return the time until a round is due in whole seconds, as Spark takes them: 1 to LONGEST_WAIT_S."""
         now_ms = monotonic_ms()
         due_ms = min((one.due_ms for one in self._rounds), default=now_ms + LONGEST_WAIT_S * 1000)
         return min(max((due_ms - now_ms) // 1000, 1), LONGEST_WAIT_S)
@@ -97,16 +96,16 @@ class MirrorRounds:
         self.status = replace(self.status, problems=problems)
 
     def _follow_topics(self) -> None:
-        self._topics.follow(asks_target=True)
-        self.status = replace(self.status, topics_followed_ms=_wall_ms())
+        self._topics.follow(checks_target=True)
+        self.status = replace(self.status, topics_followed_ms=wall_ms())
 
     def _sync_configs(self) -> None:
         self._topics.sync_configs()
-        self.status = replace(self.status, configs_synced_ms=_wall_ms())
+        self.status = replace(self.status, configs_synced_ms=wall_ms())
 
     def _sync_groups(self) -> None:
         groups = tuple(self._groups.sync())
-        self.status = replace(self.status, groups=groups, groups_synced_ms=_wall_ms())
+        self.status = replace(self.status, groups=groups, groups_synced_ms=wall_ms())
 
 
 class RoundsThread:
@@ -142,7 +141,7 @@ class RoundsThread:
 
 
 class RowCount:
-    """A count of a query's rows, of whose batches Spark keeps only the last hundred.
+    """The number of rows of all batches of a query; Spark itself keeps only its last hundred batches.
 
     Any thread may call it.
     """
@@ -152,7 +151,7 @@ class RowCount:
         self._rows = 0
         self._last_batch = -1
 
-    def of(self, progresses: Iterable[Progress]) -> int:
+    def add(self, progresses: Iterable[Progress]) -> int:
         """Add the rows of batches that were not counted yet, and return the sum."""
         with self._lock:
             for progress in progresses:
@@ -160,7 +159,3 @@ class RowCount:
                     self._last_batch = progress.batchId
                     self._rows += progress.numInputRows
             return self._rows
-
-
-def _wall_ms() -> int:
-    return time.time_ns() // 1_000_000

@@ -1,4 +1,7 @@
-"""The status of a mirror: of partitions from both clusters, anywhere; of groups from the mirror itself."""
+"""The status of a mirror.
+
+Any process can read the status of partitions from the two clusters; only the mirror knows that of groups.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

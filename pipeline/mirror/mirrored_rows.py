@@ -37,7 +37,10 @@ def sink_options(options: MirrorOptions) -> dict[str, str]:
 
 
 def mirrored_rows(spark: "SparkSession", options: MirrorOptions) -> "DataFrame":
-    """Return the rows of the source, unchanged except for the target's names of topics, and the header."""
+    """Return the rows of the source, with the target's names of topics and the provenance header.
+
+    With that header, rows that came from the target are left out.
+    """
     rows = spark.readStream.format("ottla").options(**source_options(options)).load()
     return _renamed(rows, options)
 
@@ -49,10 +52,10 @@ def _renamed(rows: "DataFrame", options: MirrorOptions) -> "DataFrame":
     name = options.provenance_header
     if name is not None:
         target, source = options.policy.target_alias.encode(), options.policy.source_alias.encode()
-        has_been_there = f.exists(
+        is_from_target = f.exists(
             headers, lambda one: (one["key"] == f.lit(name)) & one["value"].eqNullSafe(f.lit(target))
         )
-        rows = rows.where(headers.isNull() | ~has_been_there)
+        rows = rows.where(headers.isNull() | ~is_from_target)
         mark = f.array(f.struct(f.lit(name).alias("key"), f.lit(source).alias("value")))
         headers = f.when(headers.isNull(), mark).otherwise(f.concat(headers, mark))
     return rows.select(

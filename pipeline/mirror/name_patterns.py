@@ -26,8 +26,8 @@ class NameFilter:
         """Return one expression for the whole filter, with the same meaning in Java and Python."""
         if not self.included:
             return "(?!)"
-        meant = _any_of(self.included)
-        return f"(?!{_any_of(self.excluded)}$){meant}" if self.excluded else meant
+        wanted = _any_of(self.included)
+        return f"(?!{_any_of(self.excluded)}$){wanted}" if self.excluded else wanted
 
     def without(self, more: Iterable[str]) -> "NameFilter":
         """Return this filter with more exclusions."""

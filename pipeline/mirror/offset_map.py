@@ -60,7 +60,7 @@ class OffsetMap:
         return run.source + min(offset - run.target, run.rows)
 
     def mirrored_to(self, partition: TopicPartition) -> int | None:
-        """Return the source's offset after the last row that is known to be in the target."""
+        """Return the source's offset after the last row known to be in the target; None if none is."""
         known = self._runs.get(partition)
         return known[-1].source_end if known else None
 

@@ -1,4 +1,4 @@
-"""The names of the source's topics in the target, and the topics that would be copied in circles.
+"""The names of the source's topics in the target, and the topics that would be copied in cycles.
 
 The default policy puts the source's alias before the name, so a topic shows where it has been: `a.orders` in
 b came from a, and the mirror from b to a ignores it. The identity policy keeps names; there a header of each
@@ -27,6 +27,16 @@ class ReplicationPolicy:
     target_alias: str
     separator: str | None
 
+    def check(self) -> None:
+        """Raise OptionError if Kafka allows no topic name with the prefix."""
+        try:
+            check_topic_name(self.prefix + "t")
+        except KafkaError as error:
+            raise OptionError(
+                "replication.policy.class",
+                f"gives topics the prefix {self.prefix!r}, which Kafka does not allow: {error.detail}",
+            ) from None
+
     def remote_topic(self, topic: str) -> str:
         """Return the name in the target; OptionError if Kafka does not allow it."""
         name = self.prefix + topic
@@ -43,14 +53,20 @@ class ReplicationPolicy:
         """The prefix of names in the target."""
         return "" if self.separator is None else self.source_alias + self.separator
 
-    def source_topic(self, remote_topic: str) -> str | None:
-        """Return the source's name of a topic in the target; None if it was not copied from there."""
+    def upstream_topic(self, remote_topic: str) -> str | None:
+        """Return the source's name of a topic in the target; None if the name lacks the source's alias.
+
+        The identity policy returns each name unchanged.
+        """
         if not remote_topic.startswith(self.prefix) or remote_topic == self.prefix:
             return None
         return remote_topic.removeprefix(self.prefix)
 
-    def circles(self) -> tuple[str, ...]:
-        """Return an expression for the topics that have been in the target, as far as names show it."""
+    def cycle_patterns(self) -> tuple[str, ...]:
+        """Return regular expressions of topics whose names show that they have been in the target.
+
+        The identity policy has none.
+        """
         if self.separator is None:
             return ()
         separator = re.escape(self.separator)
@@ -74,5 +90,5 @@ def read_policy(name: str, *, source_alias: str, target_alias: str, separator: s
         target_alias=target_alias,
         separator=separator if short == DEFAULT_POLICY else None,
     )
-    policy.remote_topic("t")
+    policy.check()
     return policy

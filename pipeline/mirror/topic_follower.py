@@ -60,23 +60,23 @@ class TopicFollower:
             for name in sorted(self._source.topics_matching(self._pattern))
         }
 
-    def follow(self, *, asks_target: bool = False) -> TopicChanges:
+    def follow(self, *, checks_target: bool = False) -> TopicChanges:
         """Create missing topics and partitions, and return the changes.
 
-        Raises KafkaError, with the topic, for a rejected change. Without `asks_target` the target is asked
+        Raises KafkaError, with the topic, for a rejected change. Without `checks_target` the target is asked
         only if the source has changed since the last time.
         """
         policy = self._options.policy
         topics = self._source.topics_matching(self._pattern)
         names = {policy.remote_topic(name): name for name in topics}
         counts = {remote: len(topics[name].leaders) for remote, name in names.items()}
-        if counts == self._followed and not asks_target:
+        if counts == self._followed and not checks_target:
             return TopicChanges()
-        there = {name: len(topic.leaders) for name, topic in self._target.topics([*counts]).items()}
+        existing = {name: len(topic.leaders) for name, topic in self._target.topics([*counts]).items()}
         changes = partition_changes(
             counts,
-            there,
-            self._source_configs({remote: names[remote] for remote in counts if remote not in there}),
+            existing,
+            self._source_configs({remote: names[remote] for remote in counts if remote not in existing}),
             excluded=self._options.excluded_configs,
             replication_factor=self._options.replication_factor,
         )
@@ -116,14 +116,14 @@ class TopicFollower:
         """Wait until the asked node knows of them: it may learn of a change later than the controller."""
 
         def attempt() -> None:
-            there = self._target.topics([*counts])
+            existing = self._target.topics([*counts])
             for name, count in counts.items():
-                if name not in there or len(there[name].leaders) < count:
+                if name not in existing or len(existing[name].leaders) < count:
                     raise to_error(ErrorCode.LEADER_NOT_AVAILABLE, f"{count} partitions of topic {name}")
 
         if counts:
             self._target.retry(attempt)
 
 
-def _refusals(outcomes: Mapping[str, KafkaError | None], *fine: ErrorCode) -> list[KafkaError]:
-    return [error for error in outcomes.values() if error is not None and error.code not in fine]
+def _refusals(outcomes: Mapping[str, KafkaError | None], *ignored: ErrorCode) -> list[KafkaError]:
+    return [error for error in outcomes.values() if error is not None and error.code not in ignored]

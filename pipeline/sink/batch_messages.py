@@ -13,12 +13,12 @@ from ottla.pipeline.sink.slots import Participant
 class Begun:
     """The driver's message to the tasks of one batch.
 
-    `generation` is the driver's pair of T-c; `first_ticket` is the last ticket that belongs to none of the
-    tasks.
+    `generation` is the driver's pair of T-c; `driver_ticket` is the ticket that the driver itself took before
+    the tasks could take theirs.
     """
 
     generation: ProducerPair
-    first_ticket: ProducerPair
+    driver_ticket: ProducerPair
     incarnation: int
     slots: tuple[Participant, ...]
     timeout_ms: int
@@ -32,7 +32,7 @@ class TaskReport:
 
     run: BatchRun
     generation: ProducerPair
-    first_ticket: ProducerPair
+    driver_ticket: ProducerPair
     two_phase: bool
     participant: Participant | None
     partitions: frozenset[TopicPartition]

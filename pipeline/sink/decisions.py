@@ -10,7 +10,7 @@ from enum import Enum
 from uuid import UUID
 
 from ottla.logstore.words.topic_partition import TopicPartition
-from ottla.pipeline.client.transactions import Described
+from ottla.pipeline.client.transactions import TransactionDescription
 from ottla.pipeline.sink.commit_record import CommitRecord
 from ottla.pipeline.sink.slots import Participant, Slot
 from ottla.pipeline.words import OptionError
@@ -56,7 +56,7 @@ class BatchExpired(Exception):
         )
 
 
-class Verdict(Enum):
+class WriteDecision(Enum):
     """A task's decision about its rows."""
 
     WRITE = "write"
@@ -72,13 +72,13 @@ class BatchRun:
     batch_id: int
 
 
-def judge_batch(run: BatchRun, record: CommitRecord | None, *, takes_over: bool) -> Verdict:
+def decide_batch(run: BatchRun, record: CommitRecord | None, *, takes_over: bool) -> WriteDecision:
     """Decide whether the rows of a batch must be written; OptionError if the record is not of this query."""
     if record is None:
-        return Verdict.WRITE
+        return WriteDecision.WRITE
     if record.query_id != run.query_id:
         if takes_over:
-            return Verdict.WRITE
+            return WriteDecision.WRITE
         raise OptionError(
             "transactional.id",
             f"belongs to query {record.query_id}, not to {run.query_id}: use another "
@@ -86,7 +86,7 @@ def judge_batch(run: BatchRun, record: CommitRecord | None, *, takes_over: bool)
             "checkpoint no longer exist",
         )
     if run.batch_id > record.batch_id:
-        return Verdict.WRITE
+        return WriteDecision.WRITE
     if run.batch_id < record.batch_id:
         raise OptionError(
             "checkpointLocation",
@@ -99,7 +99,7 @@ def judge_batch(run: BatchRun, record: CommitRecord | None, *, takes_over: bool)
             f"has already written batch {run.batch_id}: a second write in "
             "foreachBatch needs a transactional.id of its own",
         )
-    return Verdict.DRAIN
+    return WriteDecision.DRAIN
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,7 +112,10 @@ class RollForward:
 
 
 def roll_forward(
-    record: CommitRecord, described: Mapping[Slot, Described | None], *, was_completed: bool = False
+    record: CommitRecord,
+    described: Mapping[Slot, TransactionDescription | None],
+    *,
+    was_completed: bool = False,
 ) -> RollForward:
     """Return the participants that must still be committed, and those that never can be.
 
@@ -139,8 +142,9 @@ def roll_forward(
     return RollForward(to_commit=tuple(to_commit), lost=tuple(lost), outcome=outcome)
 
 
-def expired(
-    parts: Mapping[Participant, frozenset[TopicPartition]], described: Mapping[Slot, Described | None]
+def find_expired(
+    parts: Mapping[Participant, frozenset[TopicPartition]],
+    described: Mapping[Slot, TransactionDescription | None],
 ) -> dict[Participant, str]:
     """Return the participants of an undecided batch that can no longer be committed, with their states.
 
@@ -164,7 +168,7 @@ def slots_to_prepare(
     *,
     incarnation: int,
     count: int,
-    handed_out: Iterable[Slot],
+    earlier_slots: Iterable[Slot],
     left_open: Iterable[Slot],
     record: CommitRecord | None,
 ) -> tuple[list[Slot], list[Slot]]:
@@ -179,5 +183,5 @@ def slots_to_prepare(
         if (slot := Slot(incarnation, number)) not in taken:
             free.append(slot)
         number += 1
-    fenced = ({*handed_out, *left_open} - taken) | {*free}
+    fenced = ({*earlier_slots, *left_open} - taken) | {*free}
     return free, sorted(fenced)

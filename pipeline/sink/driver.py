@@ -20,17 +20,17 @@ from typing import Final
 
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.pipeline.client.client_settings import TwoPhase
+from ottla.pipeline.client.clock import monotonic_ms
 from ottla.pipeline.client.group_offsets import CommittedOffset
-from ottla.pipeline.client.retries import monotonic_ms
 from ottla.pipeline.client.setting_names import PREFIX
-from ottla.pipeline.client.transactions import Described
+from ottla.pipeline.client.transactions import TransactionDescription
 from ottla.pipeline.columns.producer_pair import ProducerPair
 from ottla.pipeline.sink.batch_messages import Begun, TaskReport
 from ottla.pipeline.sink.commit_record import CommitRecord, decode_record, encode_record
 from ottla.pipeline.sink.decisions import (
     BatchExpired,
     TransactionsLost,
-    expired,
+    find_expired,
     roll_forward,
     slots_to_prepare,
 )
@@ -39,7 +39,8 @@ from ottla.pipeline.sink.sink_options import SinkOptions
 from ottla.pipeline.sink.slots import Names, Participant, Slot, incarnation_of, tickets_between
 from ottla.pipeline.words import OptionError
 
-# The slots of the first batch, whose number of tasks is unknown; each costs one id, as does one too few.
+# The slots of the first batch, whose number of tasks is unknown. A slot that no task takes costs a
+# transactional id, and so does a task for which there is no slot.
 FIRST_SLOTS: Final = 4
 # A task that Spark gave up may begin a transaction after open ones were last looked for. It would hold back
 # readers of its partitions, so they are looked for again.
@@ -86,33 +87,39 @@ class Driver:
         )
         generation, ticket = pairs[names.coordinating], pairs[names.tickets]
         record = None if incarnation is None else self._complete(generation)
-        used = None if incarnation is None else tickets_between(incarnation.begun.first_ticket, ticket)
-        if incarnation is None or not _is_settled(incarnation, record, used):
+        used = None if incarnation is None else tickets_between(incarnation.begun.driver_ticket, ticket)
+        if incarnation is None or not _is_complete(incarnation, record, used):
             incarnation = None
-            self._cluster.settle_record(names.group_id)
+            self._cluster.refresh_coordinator(names.group_id)
             record = self._complete(generation)
-        number, timeout_ms, two_phase = self._new_incarnation() if incarnation is None else _of(incarnation)
-        handed_out = () if incarnation is None else [one.slot for one in incarnation.begun.slots]
+        number, timeout_ms, two_phase = (
+            self._new_incarnation() if incarnation is None else _settings_of(incarnation)
+        )
+        earlier_slots = () if incarnation is None else [one.slot for one in incarnation.begun.slots]
         now_ms = monotonic_ms()
         is_due = (
             incarnation is None
-            or (used or 0) > len(handed_out)
+            or (used or 0) > len(earlier_slots)
             or now_ms - incarnation.swept_ms > SWEEP_INTERVAL_MS
         )
         left_open = self._left_open(generation) if is_due else None
         # One more than last time, so that a task that is tried again finds a slot, too.
         count = 1 + max(used or 0, len(record.participants if record else ()) or FIRST_SLOTS)
         free, fenced = slots_to_prepare(
-            incarnation=number, count=count, handed_out=handed_out, left_open=left_open or (), record=record
+            incarnation=number,
+            count=count,
+            earlier_slots=earlier_slots,
+            left_open=left_open or (),
+            record=record,
         )
         given = self._cluster.init(
-            [names.of(slot) for slot in fenced], timeout_ms=timeout_ms, two_phase=two_phase
+            [names.id_of_slot(slot) for slot in fenced], timeout_ms=timeout_ms, two_phase=two_phase
         )
         begun = Begun(
             generation=generation,
-            first_ticket=ticket,
+            driver_ticket=ticket,
             incarnation=number,
-            slots=tuple(Participant(slot, given[names.of(slot)]) for slot in free),
+            slots=tuple(Participant(slot, given[names.id_of_slot(slot)]) for slot in free),
             timeout_ms=timeout_ms,
             two_phase=two_phase,
             record=record,
@@ -138,22 +145,24 @@ class Driver:
         if left.lost:
             self._check_newest(generation)  # else they may have been committed, and begun again since
             raise TransactionsLost(
-                record.batch_id, tuple(self._names.of(one.slot) for one in left.lost), left.outcome
+                record.batch_id, tuple(self._names.id_of_slot(one.slot) for one in left.lost), left.outcome
             )
         self._commit_all(record.batch_id, left.to_commit, generation)
         if left.to_commit:
             self._note_completed(record)
         return record
 
-    def _was_completed(self, record: CommitRecord, described: Mapping[Slot, Described | None]) -> bool:
+    def _was_completed(
+        self, record: CommitRecord, described: Mapping[Slot, TransactionDescription | None]
+    ) -> bool:
         """Return True if a note says that the participants were committed; asked only if an id is forgotten.
 
         Coordinators forget ids after a week without use.
         """
         if record.two_phase or None not in described.values():
             return False
-        noted, wanted = self._cluster.read_completed(self._names.group_id), _note_of(record)
-        return noted is not None and (noted.offset, noted.metadata) == (wanted.offset, wanted.metadata)
+        known, wanted = self._cluster.read_completed(self._names.group_id), _completion_note(record)
+        return known is not None and (known.offset, known.metadata) == (wanted.offset, wanted.metadata)
 
     def _note_completed(self, record: CommitRecord) -> None:
         """Note that all participants are committed.
@@ -161,7 +170,7 @@ class Driver:
         An older driver may overwrite a newer note: then forgotten ids count as lost, never as committed.
         """
         if not record.two_phase:
-            self._cluster.note_completed(self._names.group_id, _note_of(record))
+            self._cluster.note_completed(self._names.group_id, _completion_note(record))
 
     def _new_incarnation(self) -> tuple[int, int, bool]:
         """Begin a new incarnation.
@@ -233,16 +242,18 @@ class Driver:
             participants=tuple(sorted(written)),
         )
         described = self._cluster.describe(
-            [*(self._names.of(one.slot) for one in written), self._names.tickets]
+            [*(self._names.id_of_slot(one.slot) for one in written), self._names.tickets]
         )
-        ended = expired(written, {one.slot: described[self._names.of(one.slot)] for one in written})
+        ended = find_expired(
+            written, {one.slot: described[self._names.id_of_slot(one.slot)] for one in written}
+        )
         if ended:
-            names = tuple(self._names.of(one.slot) for one in ended)
+            names = tuple(self._names.id_of_slot(one.slot) for one in ended)
             raise BatchExpired(batch_id, names, next(iter(ended.values())))
         self._decide(record)
         self._commit_all(batch_id, record.participants, record.generation)
         self._note_completed(record)
-        if _has_others(first.first_ticket, described[self._names.tickets], len(written)):
+        if _has_others(first.driver_ticket, described[self._names.tickets], len(written)):
             self._end_other_attempts(record)
 
     def _decide(self, record: CommitRecord) -> None:
@@ -282,7 +293,7 @@ class Driver:
             left_open = self._left_open(record.generation) or set()
             others = sorted(left_open - {one.slot for one in record.participants})
             if others:
-                names = [self._names.of(slot) for slot in others]
+                names = [self._names.id_of_slot(slot) for slot in others]
                 self._cluster.init(names, timeout_ms=COORDINATING_TIMEOUT_MS, two_phase=False)
         except KafkaError:
             pass
@@ -304,18 +315,18 @@ class Driver:
         if record is not None and record.generation == generation:
             return
         open_ones = [one.participant for one in reports if one.participant is not None]
-        self._cluster.end({self._names.of(one.slot): one.pair for one in open_ones}, commit=False)
+        self._cluster.end({self._names.id_of_slot(one.slot): one.pair for one in open_ones}, commit=False)
 
     # ---- participants -----------------------------------------------------------------------------
 
-    def _describe(self, slots: Sequence[Slot]) -> Mapping[Slot, Described | None]:
-        described = self._cluster.describe([self._names.of(slot) for slot in slots])
-        return {slot: described[self._names.of(slot)] for slot in slots}
+    def _describe(self, slots: Sequence[Slot]) -> Mapping[Slot, TransactionDescription | None]:
+        described = self._cluster.describe([self._names.id_of_slot(slot) for slot in slots])
+        return {slot: described[self._names.id_of_slot(slot)] for slot in slots}
 
     def _commit_all(
         self, batch_id: int, participants: Sequence[Participant], generation: ProducerPair
     ) -> None:
-        pairs = {self._names.of(one.slot): one.pair for one in participants}
+        pairs = {self._names.id_of_slot(one.slot): one.pair for one in participants}
         if not pairs:
             return
         refusals = {name: error for name, error in self._cluster.end(pairs, commit=True).items() if error}
@@ -324,7 +335,7 @@ class Driver:
             raise TransactionsLost(batch_id, tuple(refusals), str(next(iter(refusals.values()))))
 
 
-def _is_settled(incarnation: _Incarnation, record: CommitRecord | None, used: int | None) -> bool:
+def _is_complete(incarnation: _Incarnation, record: CommitRecord | None, used: int | None) -> bool:
     """Return True if nothing is left of the last batch that this process planned.
 
     That is so if it is decided, or if no task of it has taken a ticket. Otherwise tasks may still be working
@@ -334,17 +345,20 @@ def _is_settled(incarnation: _Incarnation, record: CommitRecord | None, used: in
     return used is not None and (was_decided or used == 0)
 
 
-def _has_others(first_ticket: ProducerPair, tickets: Described | None, participants: int) -> bool:
+def _has_others(
+    driver_ticket: ProducerPair, tickets: TransactionDescription | None, participants: int
+) -> bool:
     """Return True if more attempts took tickets than take part in a batch, or if that is unknown."""
-    between = None if tickets is None else tickets_between(first_ticket, tickets.pair)
+    between = None if tickets is None else tickets_between(driver_ticket, tickets.pair)
     return between is None or between + 1 > participants
 
 
-def _note_of(record: CommitRecord) -> CommittedOffset:
+def _completion_note(record: CommitRecord) -> CommittedOffset:
     """Return the note about a record; a generation decides only once, so it identifies the record."""
     producer_id, epoch = record.generation
     return CommittedOffset(offset=record.batch_id + 1, metadata=f"{producer_id}:{epoch}")
 
 
-def _of(incarnation: _Incarnation) -> tuple[int, int, bool]:
+def _settings_of(incarnation: _Incarnation) -> tuple[int, int, bool]:
+    """Return the values that `_new_incarnation` returned when this incarnation began."""
     return incarnation.number, incarnation.begun.timeout_ms, incarnation.begun.two_phase

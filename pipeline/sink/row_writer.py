@@ -15,7 +15,7 @@ from ottla.pipeline.client.offset_syncs import OffsetNotes, slot_of
 from ottla.pipeline.columns.batch_encoder import encode_batches
 from ottla.pipeline.columns.partitioner import Sticky
 from ottla.pipeline.columns.producer_pair import ProducerPair
-from ottla.pipeline.columns.row_columns import RowColumns, RowLayout, judge_columns, rows_by_partition
+from ottla.pipeline.columns.row_columns import RowColumns, RowLayout, find_row_layout, rows_by_partition
 from ottla.pipeline.sink.sink_options import SinkOptions
 from ottla.pipeline.words import OptionError
 
@@ -70,13 +70,13 @@ class RowWriter:
         """
         if self._layout is None:
             with_offsets = self._notes is not None
-            self._layout = judge_columns(batch.schema, topic=self._options.topic, with_offsets=with_offsets)
+            self._layout = find_row_layout(batch.schema, topic=self._options.topic, with_offsets=with_offsets)
         if not batch.num_rows:
             return
         self._send(self._parts(batch, self._layout), self._notes)
 
     def finish(self) -> None:
-        """Wait until every row is in its log."""
+        """Wait until every row is in its log, and then write the offset syncs if the options name a topic."""
         placed = self._sender.flush()
         if self._notes is not None and (syncs := self._notes.rows(placed)) is not None:
             assert self._options.offset_syncs_topic is not None

@@ -25,19 +25,19 @@ OWN: Final = (
     "offset.syncs.topic",
     "offset.lag.max",
 )
-OF_EXACTLY_ONCE: Final = ("transactional.id", "transactional.id.takeover", "offset.syncs.topic")
+EXACTLY_ONCE_OPTIONS: Final = ("transactional.id", "transactional.id.takeover", "offset.syncs.topic")
 MAX_LAG: Final = 2**31 - 1
 # Spark passes its own options of a query along with ours.
-OF_SPARK: Final = ("checkpointLocation", "queryName")
-_OF_THE_SOURCE: Final = "is an option of the source"
+SPARK_OPTIONS: Final = ("checkpointLocation", "queryName")
+_SOURCE_OPTION: Final = "is an option of the source"
 _MAY_SKIP: Final = (
     "is not supported by this sink: Spark could run a batch again with different "
     "rows, and neither guarantee would hold"
 )
 REFUSED: Final[Mapping[str, str]] = {
-    "assign": f"{_OF_THE_SOURCE}; use topic",
-    "subscribe": f"{_OF_THE_SOURCE}; use topic",
-    "subscribePattern": f"{_OF_THE_SOURCE}; use topic",
+    "assign": f"{_SOURCE_OPTION}; use topic",
+    "subscribe": f"{_SOURCE_OPTION}; use topic",
+    "subscribePattern": f"{_SOURCE_OPTION}; use topic",
     **dict.fromkeys(
         (
             "startingTimestamp",
@@ -59,9 +59,9 @@ REFUSED: Final[Mapping[str, str]] = {
             "minPartitions",
             "where",
         ),
-        _OF_THE_SOURCE,
+        _SOURCE_OPTION,
     ),
-    "includeHeaders": f"{_OF_THE_SOURCE}; the sink always writes the column headers",
+    "includeHeaders": f"{_SOURCE_OPTION}; the sink writes the column `headers` whenever rows have it",
     "path": "is not an option of this format; use topic",
     "asyncProgressTrackingEnabled": _MAY_SKIP,
     "asyncProgressTrackingCheckpointIntervalMs": _MAY_SKIP,
@@ -100,7 +100,7 @@ class SinkOptions:
             for name, value in options.items()
             if (name.lower(), value.strip().lower()) not in HARMLESS
         }
-        own = own_options(left, honoured=(*OWN, *OF_SPARK), refused=REFUSED, of="sink")
+        own = own_options(left, honoured=(*OWN, *SPARK_OPTIONS), refused=REFUSED, of="sink")
         values = OptionValues(own)
         read = cls(
             client=ClientSettings.from_options(options, Role.SINK),
@@ -118,7 +118,7 @@ class SinkOptions:
         if read.is_exactly_once:
             read._check_exactly_once()
         else:
-            for name in OF_EXACTLY_ONCE:
+            for name in EXACTLY_ONCE_OPTIONS:
                 if name in own:
                     raise OptionError(name, "has an effect only with delivery.guarantee=exactly_once")
         return read

@@ -48,7 +48,8 @@ class Names:
         self.incarnations = f"{transactional_id}-l"
         self._slot = re.compile(rf"{re.escape(transactional_id)}-([0-9]{{1,4}})-([0-9]{{1,7}})")
 
-    def of(self, slot: Slot) -> str:
+    def id_of_slot(self, slot: Slot) -> str:
+        """Return the transactional id of a slot."""
         return f"{self.group_id}-{slot.incarnation}-{slot.number}"
 
     def slots_among(self, names: Iterable[str]) -> set[Slot]:

@@ -28,7 +28,7 @@ class TaskTransaction:
         """Return a slot that no other attempt has, not even another attempt of this task."""
         name = self._names.tickets
         ticket = self._cluster.init([name], timeout_ms=COORDINATING_TIMEOUT_MS, two_phase=False)[name]
-        number = tickets_between(self._begun.first_ticket, ticket)
+        number = tickets_between(self._begun.driver_ticket, ticket)
         if number is not None and number < len(self._begun.slots):
             self._participant = self._begun.slots[number]
         else:
@@ -38,7 +38,7 @@ class TaskTransaction:
     def join(self, partitions: Sequence[TopicPartition]) -> None:
         """Add partitions to the transaction before rows are sent there; fails if a newer driver has begun."""
         assert self._participant is not None, "a slot comes first"
-        name = self._names.of(self._participant.slot)
+        name = self._names.id_of_slot(self._participant.slot)
         self._cluster.add_partitions(name, self._participant.pair, partitions)
         self._partitions |= {*partitions}
 
@@ -47,7 +47,7 @@ class TaskTransaction:
         return TaskReport(
             run=self._run,
             generation=self._begun.generation,
-            first_ticket=self._begun.first_ticket,
+            driver_ticket=self._begun.driver_ticket,
             two_phase=self._begun.two_phase,
             participant=self._participant,
             partitions=self._partitions,
@@ -57,11 +57,13 @@ class TaskTransaction:
     def give_up(self) -> None:
         """Abort the transaction, so that it does not hold back readers; it is not reported to the driver."""
         if self._participant is not None:
-            self._cluster.end({self._names.of(self._participant.slot): self._participant.pair}, commit=False)
+            self._cluster.end(
+                {self._names.id_of_slot(self._participant.slot): self._participant.pair}, commit=False
+            )
 
     def _unprepared(self, ticket: ProducerPair) -> Participant:
         """Return a slot that bears the ticket's number, which no other attempt has."""
         slot = Slot(self._begun.incarnation, FIRST_UNPREPARED + ticket.epoch)
-        name = self._names.of(slot)
+        name = self._names.id_of_slot(slot)
         given = self._cluster.init([name], timeout_ms=self._begun.timeout_ms, two_phase=self._begun.two_phase)
         return Participant(slot, given[name])

@@ -15,7 +15,7 @@ from ottla.pipeline.client.offset_range import OffsetRange
 from ottla.pipeline.source.data_loss import LossPolicy
 from ottla.pipeline.source.integer_ranges import MOST
 from ottla.pipeline.source.log_ends import check_names_partitions, edge_offsets, resolve
-from ottla.pipeline.source.range_limits import AtOffsets, Edge, RangeLimit, limit_of
+from ottla.pipeline.source.range_limits import AtOffsets, Edge, RangeLimit, restrict_limit
 from ottla.pipeline.source.source_offsets import SourceOffsets
 from ottla.pipeline.source.source_options import Assigned, SourceOptions, Topics
 from ottla.pipeline.source.splits import divide
@@ -33,7 +33,7 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Newcomers:
+class NewPartitions:
     """All partitions of the subscription that were added after the plan."""
 
     planned: frozenset[TopicPartition]
@@ -41,8 +41,11 @@ class Newcomers:
 
 def plan_batch(
     cluster: Cluster, options: SourceOptions, policy: LossPolicy
-) -> list[tuple[Piece | Newcomers, ...]]:
-    """Return the parts that each task reads; OptionError, or DataLossError for offsets that the logs lack."""
+) -> list[tuple[Piece | NewPartitions, ...]]:
+    """Return the parts that each task reads.
+
+    Raises OptionError, TopicGone, and DataLossError for offsets that the logs lack.
+    """
     subscribed = find_subscribed(cluster, options.subscription)
     subscribed.check()
     for limit, name in ((options.start, options.start_name), (options.end, options.end_name)):
@@ -50,12 +53,12 @@ def plan_batch(
     wanted = {one for one in subscribed.partitions if options.where.keeps(one)}
     cuts: dict[TopicPartition, list[int]] = {partition: [] for partition in sorted(wanted)}
     for split in divide(
-        _hulls(cluster, options, _ranges(cluster, *_narrowed(options, subscribed, wanted), policy)),
+        _wanted_spans(cluster, options, _ranges(cluster, *_narrowed(options, subscribed, wanted), policy)),
         min_partitions=options.min_partitions,
         max_records_per_partition=options.max_records_per_partition,
     ):
         cuts[split.partition].append(split.start)
-    tasks: list[tuple[Piece | Newcomers, ...]] = [
+    tasks: list[tuple[Piece | NewPartitions, ...]] = [
         (Piece(partition=partition, start=start, end=end),)
         for partition, starts in cuts.items()
         for start, end in pairwise([None, *starts[1:], None])
@@ -66,17 +69,17 @@ def plan_batch(
         return tasks
     # The last task looks for new partitions, since a task more would cost each action some milliseconds, and
     # there is mostly nothing new.
-    newcomers = Newcomers(planned=frozenset(subscribed.partitions))
+    new_partitions = NewPartitions(planned=frozenset(subscribed.partitions))
     *others, last = tasks
-    return [*others, (*last, newcomers)]
+    return [*others, (*last, new_partitions)]
 
 
 def bind(
-    cluster: Cluster, options: SourceOptions, part: Piece | Newcomers, policy: LossPolicy
+    cluster: Cluster, options: SourceOptions, part: Piece | NewPartitions, policy: LossPolicy
 ) -> list[OffsetRange]:
     """Return the ranges of a part as the logs are now; raises the errors of `plan_batch`."""
     match part:
-        case Newcomers(planned=planned):
+        case NewPartitions(planned=planned):
             subscribed = find_subscribed(cluster, options.subscription)
             subscribed.check()
             wanted = set(subscribed.partitions) - planned
@@ -106,22 +109,24 @@ def _narrowed(
 ) -> tuple[SourceOptions, Subscribed]:
     """Return both as if only the wanted partitions were subscribed to."""
     return (
-        replace(options, start=limit_of(options.start, wanted), end=limit_of(options.end, wanted)),
+        replace(
+            options, start=restrict_limit(options.start, wanted), end=restrict_limit(options.end, wanted)
+        ),
         replace(subscribed, partitions=tuple(sorted(wanted))),
     )
 
 
-def _hulls(cluster: Cluster, options: SourceOptions, ranges: list[OffsetRange]) -> list[OffsetRange]:
+def _wanted_spans(cluster: Cluster, options: SourceOptions, ranges: list[OffsetRange]) -> list[OffsetRange]:
     """Return each range from its first wanted offset to its last, so that tasks become of similar size."""
     if options.where.offsets.is_all and options.where.earliest_ms is None:
         return ranges
     if options.min_partitions is None and options.max_records_per_partition is None:
         return ranges  # one task each, whatever their sizes
-    hulls = []
+    spans = []
     for one in _since(cluster, ranges, options.where.earliest_ms):
         if wanted := options.where.offsets.within(one.start, one.end):
-            hulls.append(replace(one, start=wanted[0][0], end=wanted[-1][1]))
-    return hulls
+            spans.append(replace(one, start=wanted[0][0], end=wanted[-1][1]))
+    return spans
 
 
 def _since(cluster: Cluster, ranges: list[OffsetRange], earliest_ms: int | None) -> list[OffsetRange]:
@@ -130,12 +135,13 @@ def _since(cluster: Cluster, ranges: list[OffsetRange], earliest_ms: int | None)
     The ends of the ranges are older than this request. So if a log has no such record now, none of its
     records in the range is one, whatever is written meanwhile.
     """
-    asked = [one for one in ranges if one.start < one.end]
-    if earliest_ms is None or not asked:
+    not_empty = [one for one in ranges if one.start < one.end]
+    if earliest_ms is None or not not_empty:
         return ranges
-    found = list_offsets(cluster, {one.partition: earliest_ms for one in asked})
+    found = list_offsets(cluster, {one.partition: earliest_ms for one in not_empty})
     return [
-        replace(one, start=min(max(one.start, found.get(one.partition, one.end)), one.end)) for one in asked
+        replace(one, start=min(max(one.start, found.get(one.partition, one.end)), one.end))
+        for one in not_empty
     ]
 
 
@@ -153,7 +159,7 @@ def _ranges(
     start = resolve(cluster, subscribed, options.start, options.start_name, options)
     end = resolve(cluster, subscribed, options.end, options.end_name, options)
     for partition in subscribed.partitions:
-        if end.offsets[partition] < start.offsets[partition] and _is_said(options, partition):
+        if end.offsets[partition] < start.offsets[partition] and _are_both_ends_given(options, partition):
             raise OptionError(
                 options.end_name,
                 f"ends at offset {end.offsets[partition]} of {partition}, before "
@@ -162,12 +168,12 @@ def _ranges(
     return _within_logs(cluster, subscribed, options, start, end, policy)
 
 
-def _is_said(options: SourceOptions, partition: TopicPartition) -> bool:
+def _are_both_ends_given(options: SourceOptions, partition: TopicPartition) -> bool:
     """Return True if the user gave both ends: then an end before the start is a contradiction, not a loss."""
-    return _says(options.start, partition) and _says(options.end, partition)
+    return _is_given(options.start, partition) and _is_given(options.end, partition)
 
 
-def _says(limit: RangeLimit, partition: TopicPartition) -> bool:
+def _is_given(limit: RangeLimit, partition: TopicPartition) -> bool:
     if isinstance(limit, AtOffsets):
         return limit.offsets.offsets[partition] >= 0
     return not isinstance(limit, Edge)
@@ -201,5 +207,5 @@ def _within_logs(
         begin, until = min(max(begin, first), last), min(until, last)
         topic_id = subscribed.topic_ids[partition.topic]
         ranges.append(OffsetRange(partition=partition, topic_id=topic_id, start=begin, end=max(begin, until)))
-    policy.judge(losses)
+    policy.report(losses)
     return ranges

@@ -31,7 +31,7 @@ class LossPolicy:
     fails: bool
     warn: Report = field(repr=False)
 
-    def judge(self, losses: Sequence[str]) -> None:
+    def report(self, losses: Sequence[str]) -> None:
         """Raise or log these losses, if there are any."""
         if losses and self.fails:
             raise DataLossError(losses)

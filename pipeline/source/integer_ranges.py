@@ -33,12 +33,12 @@ class IntegerRanges:
     def __and__(self, other: "IntegerRanges") -> "IntegerRanges":
         """Return the numbers in both, in one walk over both."""
         common = []
-        mine, others = 0, 0
-        while mine < len(self.ranges) and others < len(other.ranges):
-            (start, end), (other_start, other_end) = self.ranges[mine], other.ranges[others]
+        own, others = 0, 0
+        while own < len(self.ranges) and others < len(other.ranges):
+            (start, end), (other_start, other_end) = self.ranges[own], other.ranges[others]
             common.append((max(start, other_start), min(end, other_end)))
             if end < other_end:
-                mine += 1
+                own += 1
             else:
                 others += 1
         return IntegerRanges.of(common)

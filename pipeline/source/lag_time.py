@@ -37,14 +37,17 @@ def with_end(known: KnownEnds, seen: KnownEnd, read: int) -> KnownEnds:
 
 
 def waited_ms(known: KnownEnds, read: int, now_ms: int) -> float:
-    """Return how long the record at `read` has waited, at least; 0 if it has not come yet."""
+    """Return an estimate of how long the record at `read` has waited; 0 if it has not come yet.
+
+    It is the least possible time if the log ended after the record already when it was first seen.
+    """
     before: KnownEnd | None = None
     for one in known:
         if one.end > read:
-            came_ms: float = one.at_ms
+            arrived_ms: float = one.at_ms
             if before is not None:
                 part = (read - before.end) / (one.end - before.end)
-                came_ms = before.at_ms + (one.at_ms - before.at_ms) * part
-            return max(now_ms - came_ms, 0)
+                arrived_ms = before.at_ms + (one.at_ms - before.at_ms) * part
+            return max(now_ms - arrived_ms, 0)
         before = one
     return 0

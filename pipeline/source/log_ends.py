@@ -32,8 +32,9 @@ def ends_after(
 ) -> tuple[SourceOffsets, list[str]]:
     """Return the ends of the logs now, and the reasons why a query at `read` cannot continue to them.
 
-    An apparent loss is checked again, `fetchOffset.numRetries` times and at other nodes: a node that was down
-    or cut off has old metadata, which must not stop a query or let it begin again.
+    An apparent loss is checked again at other nodes, so that there are up to `fetchOffset.numRetries` checks
+    in all: a node that was down or cut off has old metadata, which must not stop a query or let it begin
+    again. Raises TopicGone if topics disappear during the last check.
     """
     gone: TopicGone | None = None
     ends, losses = read, []
@@ -72,8 +73,8 @@ def resolve(
 ) -> SourceOffsets:
     """Return the offsets that option `name` means; OptionError if it does not fit the partitions, TopicGone.
 
-    No time is looked up for `known` partitions, so they may be absent: they may have no record so late any
-    more.
+    If the option gives times, none is looked up for `known` partitions, and the result lacks them: they may
+    have no record so late any more.
     """
     match limit:
         case Edge():

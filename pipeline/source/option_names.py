@@ -9,18 +9,18 @@ from typing import Final
 SUBSCRIPTIONS: Final = ("subscribe", "subscribePattern", "assign")
 STARTS: Final = ("startingTimestamp", "startingOffsetsByTimestamp", "startingOffsets")
 ENDS: Final = ("endingTimestamp", "endingOffsetsByTimestamp", "endingOffsets")
-OF_STREAMS: Final = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay", "groupIdPrefix")
+STREAM_OPTIONS: Final = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay", "groupIdPrefix")
 # Not the connector's, which knows no topic ids.
 ACCEPT_NEW_IDS: Final = "acceptNewTopicIds"
 WHERE: Final = "where"  # not the connector's either: it reads all rows, and the query filters them
 # Set by `spark.scan_sources` for a source of a single scan, and refused as an option of a user.
-OF_ONE_SCAN: Final = "ottla.scan"
+SCAN_OPTION: Final = "ottla.scan"
 HONOURED: Final = (
     ACCEPT_NEW_IDS,
     *SUBSCRIPTIONS,
     *STARTS,
     *ENDS,
-    *OF_STREAMS,
+    *STREAM_OPTIONS,
     "failOnDataLoss",
     "fetchOffset.numRetries",
     "fetchOffset.retryIntervalMs",
@@ -32,10 +32,10 @@ HONOURED: Final = (
     WHERE,
 )
 REFUSED: Final[Mapping[str, str]] = {
-    "delivery.guarantee": ("is an option of the sink; a query reads each row once for each of its batches"),
-    "path": ("is not an option of this format; name topics with subscribe, subscribePattern or assign"),
+    "delivery.guarantee": "is an option of the sink; the checkpoint has the offsets that were read",
+    "path": "is not an option of this format; name topics with subscribe, subscribePattern or assign",
     "topic": "is an option of the sink; use subscribe",
-    "transactional.id": ("is an option of the sink; use kafka.isolation.level=read_committed"),
+    "transactional.id": "is an option of the sink; use kafka.isolation.level=read_committed",
 }
 
 

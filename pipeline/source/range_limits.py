@@ -80,7 +80,7 @@ def read_limit(own: Mapping[str, str], names: tuple[str, str, str], default: Edg
     value = open_json(text, by_offsets)
     whole: dict[str, int] = {}
     if isinstance(value, dict):  # {"topic": "earliest"} stands for all of its partitions (SPARK-58774)
-        whole = {topic: _MARKERS[said] for topic, said in value.items() if _is_edge(said)}
+        whole = {topic: _MARKERS[edge] for topic, edge in value.items() if _is_edge(edge)}
         value = {topic: of_topic for topic, of_topic in value.items() if topic not in whole}
         check_names(whole, by_offsets)
     return AtOffsets(offsets=read_offsets(value, by_offsets, least=EARLIEST), edges=whole), by_offsets
@@ -89,19 +89,19 @@ def read_limit(own: Mapping[str, str], names: tuple[str, str, str], default: Edg
 _MARKERS: Final = {Edge.EARLIEST.value: EARLIEST, Edge.LATEST.value: LATEST}
 
 
-def _is_edge(said: object) -> bool:
-    return isinstance(said, str) and said in _MARKERS
+def _is_edge(edge: object) -> bool:
+    return isinstance(edge, str) and edge in _MARKERS
 
 
-def limit_of(limit: RangeLimit, partitions: Collection[TopicPartition]) -> RangeLimit:
+def restrict_limit(limit: RangeLimit, partitions: Collection[TopicPartition]) -> RangeLimit:
     """Return the limit restricted to these partitions; those that it does not name stay unnamed."""
     match limit:
         case AtOffsets(offsets=given, edges=edges):
             kept = {one: offset for one, offset in given.offsets.items() if one in partitions}
             topics = {one.topic for one in partitions}
             ids = {topic: topic_id for topic, topic_id in given.topic_ids.items() if topic in topics}
-            said = {topic: edge for topic, edge in edges.items() if topic in topics}
-            return AtOffsets(offsets=replace(given, offsets=kept, topic_ids=ids), edges=said)
+            kept_edges = {topic: edge for topic, edge in edges.items() if topic in topics}
+            return AtOffsets(offsets=replace(given, offsets=kept, topic_ids=ids), edges=kept_edges)
         case AtTimestamps(timestamps_ms=moments):
             return AtTimestamps(timestamps_ms={one: ms for one, ms in moments.items() if one in partitions})
         case Edge() | AtTimestamp():
@@ -146,8 +146,8 @@ def _compare(
     ends: Mapping[TopicPartition, int],
     end_name: str,
 ) -> None:
-    if lone := starts.keys() ^ ends.keys():
-        one = min(lone)
+    if unmatched := starts.keys() ^ ends.keys():
+        one = min(unmatched)
         has, lacks = (start_name, end_name) if one in starts else (end_name, start_name)
         raise OptionError(lacks, f"does not name {one}, but {has} does")
     for partition, start in sorted(starts.items()):

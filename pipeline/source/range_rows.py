@@ -42,10 +42,10 @@ def read_rows(
                     yield to_record_batch(columns, split.partition, fields)
             return
         except OutOfRange as lost:
-            policy.judge([str(lost)])
+            policy.report([str(lost)])
             if lost.log_start <= position:
                 return  # the log was cut before the range: nothing of it is left
             position = lost.log_start
         except (TopicGone, TopicReplaced) as lost:
-            policy.judge([str(lost)])
+            policy.report([str(lost)])
             return

@@ -56,58 +56,58 @@ class SourceOffsets:
         return written
 
 
-def read_offsets(value: object, where: str, *, least: int = 0) -> SourceOffsets:
-    """Return the offsets of parsed JSON; OptionError, with the name `where`, for anything else.
+def read_offsets(value: object, option: str, *, least: int = 0) -> SourceOffsets:
+    """Return the offsets of parsed JSON; OptionError, with the name `option`, for anything else.
 
     `least` is EARLIEST if -1 and -2 may stand for the latest and the earliest offset.
     """
     offsets: dict[TopicPartition, int] = {}
     topic_ids: dict[str, bytes] = {}
-    for topic, of_topic in _members(value, where).items():
-        _check_name(topic, where)
-        for name, number in _members(of_topic, where).items():
+    for topic, of_topic in _members(value, option).items():
+        _check_name(topic, option)
+        for name, number in _members(of_topic, option).items():
             if name == ID:
-                topic_ids[topic] = _read_id(number, topic, where)
+                topic_ids[topic] = _read_id(number, topic, option)
                 continue
-            partition = TopicPartition(topic, _read_partition(name, topic, where))
-            offsets[partition] = read_number(number, f"of {partition}", where, least=least)
+            partition = TopicPartition(topic, _read_partition(name, topic, option))
+            offsets[partition] = read_number(number, f"of {partition}", option, least=least)
     return SourceOffsets(offsets=offsets, topic_ids=topic_ids)
 
 
-def read_partitions(text: str, where: str) -> frozenset[TopicPartition]:
+def read_partitions(text: str, option: str) -> frozenset[TopicPartition]:
     """Read the option `assign`, `{"topic": [0, 1]}`; OptionError."""
     found: set[TopicPartition] = set()
-    for topic, numbers in _members(open_json(text, where), where, '{"topic": [0, 1]}').items():
-        _check_name(topic, where)
+    for topic, numbers in _members(open_json(text, option), option, '{"topic": [0, 1]}').items():
+        _check_name(topic, option)
         if not isinstance(numbers, list):
             raise OptionError(
-                where, f'has no list of partitions for topic {topic}; write it as in {{"topic": [0, 1]}}'
+                option, f'has no list of partitions for topic {topic}; write it as in {{"topic": [0, 1]}}'
             )
         for number in numbers:
-            partition = read_number(number, f"of a partition of {topic}", where, most=_MAX_PARTITION)
+            partition = read_number(number, f"of a partition of {topic}", option, most=_MAX_PARTITION)
             found.add(TopicPartition(topic, partition))
     if not found:
-        raise OptionError(where, 'names no partition; write them as in {"topic": [0, 1]}')
+        raise OptionError(option, 'names no partition; write them as in {"topic": [0, 1]}')
     return frozenset(found)
 
 
-def read_number(number: object, what: str, where: str, *, least: int = 0, most: int = MAX_OFFSET) -> int:
+def read_number(number: object, subject: str, option: str, *, least: int = 0, most: int = MAX_OFFSET) -> int:
     """Read a whole number out of JSON; OptionError."""
     if not isinstance(number, int) or isinstance(number, bool):
-        raise OptionError(where, f"{str(number)[:40]!r} {what} is not a whole number")
+        raise OptionError(option, f"{str(number)[:40]!r} {subject} is not a whole number")
     if not least <= number <= most:
-        raise OptionError(where, f"{number} {what} is not from {least} to {most}")
+        raise OptionError(option, f"{number} {subject} is not from {least} to {most}")
     return number
 
 
-def open_json(text: str, where: str) -> object:
+def open_json(text: str, option: str) -> object:
     """Parse JSON in which no name may come twice; OptionError."""
     if len(text) > MAX_JSON_CHARACTERS:
-        raise OptionError(where, f"has {len(text)} characters; at most {MAX_JSON_CHARACTERS} are allowed")
+        raise OptionError(option, f"has {len(text)} characters; at most {MAX_JSON_CHARACTERS} are allowed")
     try:
         return json.loads(text, object_pairs_hook=_without_repeats, parse_constant=_no_constant)
     except (ValueError, RecursionError) as fault:
-        raise OptionError(where, f"{text[:80]!r} is not valid JSON: {str(fault)[:200]}") from None
+        raise OptionError(option, f"{text[:80]!r} is not valid JSON: {str(fault)[:200]}") from None
 
 
 def _without_repeats(pairs: list[tuple[str, object]]) -> dict[str, object]:
@@ -122,33 +122,33 @@ def _no_constant(name: str) -> object:
     raise ValueError(f"{name} is not a number")
 
 
-def _members(value: object, where: str, example: str = _EXAMPLE) -> dict[str, object]:
+def _members(value: object, option: str, example: str = _EXAMPLE) -> dict[str, object]:
     if not isinstance(value, dict):
-        raise OptionError(where, f"{str(value)[:80]!r} is not of the form {example}")
+        raise OptionError(option, f"{str(value)[:80]!r} is not of the form {example}")
     return value
 
 
-def check_names(topics: Iterable[str], where: str) -> None:
-    """Raise OptionError, with the name `where`, if one of these is not a valid topic name."""
+def check_names(topics: Iterable[str], option: str) -> None:
+    """Raise OptionError, with the name `option`, if one of these is not a valid topic name."""
     for topic in topics:
-        _check_name(topic, where)
+        _check_name(topic, option)
 
 
-def _check_name(topic: str, where: str) -> None:
+def _check_name(topic: str, option: str) -> None:
     try:
         check_topic_name(topic)
     except KafkaError as fault:
-        raise OptionError(where, fault.detail) from None
+        raise OptionError(option, fault.detail) from None
 
 
-def _read_partition(name: str, topic: str, where: str) -> int:
+def _read_partition(name: str, topic: str, option: str) -> int:
     if not _PARTITION.fullmatch(name) or int(name) > _MAX_PARTITION:
-        raise OptionError(where, f"{name[:40]!r} is not a partition of topic {topic}")
+        raise OptionError(option, f"{name[:40]!r} is not a partition of topic {topic}")
     return int(name)
 
 
-def _read_id(text: object, topic: str, where: str) -> bytes:
+def _read_id(text: object, topic: str, option: str) -> bytes:
     try:
         return uuid_from_text(text if isinstance(text, str) else "")
     except KafkaError:
-        raise OptionError(where, f"{str(text)[:40]!r} is not an id of topic {topic}") from None
+        raise OptionError(option, f"{str(text)[:40]!r} is not an id of topic {topic}") from None

@@ -12,16 +12,16 @@ from ottla.logstore.words.errors import KafkaError
 from ottla.logstore.words.topic_partition import TopicPartition, check_topic_name
 from ottla.pipeline.client.client_settings import ClientSettings, Role
 from ottla.pipeline.client.own_options import own_options
-from ottla.pipeline.client.setting_names import PREFIX, why_idle
+from ottla.pipeline.client.setting_names import PREFIX, idle_reason
 from ottla.pipeline.option_values import OptionValues, shown
 from ottla.pipeline.source.java_regex import PatternError, translated
 from ottla.pipeline.source.option_names import (
     ACCEPT_NEW_IDS,
     ENDS,
     HONOURED,
-    OF_STREAMS,
     REFUSED,
     STARTS,
+    STREAM_OPTIONS,
     SUBSCRIPTIONS,
     WHERE,
     one_of,
@@ -151,7 +151,7 @@ class SourceOptions:
         return read
 
     @property
-    def starts_at_ends(self) -> bool:
+    def starts_at_latest(self) -> bool:
         """True if a query may begin at the end of a log, which is elsewhere each time it is asked for."""
         match self.start:
             case Edge():
@@ -278,8 +278,8 @@ def _without_effect(
     if strategy in own and not isinstance(start, AtTimestamp | AtTimestamps):
         found[strategy] = f"{start_name} is not a timestamp"
     if mode is Mode.BATCH:
-        found |= {name: "a batch is read at once" for name in OF_STREAMS[:3] if name in own}
-        found |= {name: _NO_GROUP_IN_BATCHES for name in OF_STREAMS[3:] if name in own}
+        found |= {name: "a batch is read at once" for name in STREAM_OPTIONS[:3] if name in own}
+        found |= {name: _NO_GROUP_IN_BATCHES for name in STREAM_OPTIONS[3:] if name in own}
         if client.group_id is not None:
             found[PREFIX + "group.id"] = _NO_GROUP_IN_BATCHES
     else:
@@ -288,7 +288,7 @@ def _without_effect(
         if "groupIdPrefix" in own and client.group_id is not None:
             found["groupIdPrefix"] = f"{PREFIX}group.id gives the whole name"
     for name in client.without_effect:
-        found[PREFIX + name] = why_idle(name, client.security.protocol)
+        found[PREFIX + name] = idle_reason(name, client.security.protocol)
     return tuple(sorted(found.items()))
 
 

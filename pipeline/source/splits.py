@@ -29,13 +29,13 @@ def divide(
     if min_partitions is None or len(pieces) >= min_partitions:
         return pieces
     total = sum(map(_size, pieces))
-    stays_whole = [_share(one, total, min_partitions) == 1 for one in pieces]
+    is_single = [_share(one, total, min_partitions) == 1 for one in pieces]
     # Pieces that stay whole are left out of the proportions of the others.
-    total -= sum(_size(one) for one, is_whole in zip(pieces, stays_whole, strict=True) if is_whole)
-    wanted = max(min_partitions - sum(stays_whole), 1)
+    total -= sum(_size(one) for one, is_whole in zip(pieces, is_single, strict=True) if is_whole)
+    wanted = max(min_partitions - sum(is_single), 1)
     return [
         piece
-        for one, is_whole in zip(pieces, stays_whole, strict=True)
+        for one, is_whole in zip(pieces, is_single, strict=True)
         for piece in ([one] if is_whole else _cut(one, _share(one, total, wanted), "minPartitions"))
     ]
 

@@ -16,7 +16,7 @@ def plan_micro_batch(
 
     A partition that ends before it begins is left out: its log was cut, and the query continues from `end`.
     """
-    policy.judge(losses_between(start, end))
+    policy.report(losses_between(start, end))
     begin = begin_offsets(cluster, start, end, policy)
     ranges = [
         OffsetRange(
@@ -37,9 +37,12 @@ def plan_micro_batch(
 def begin_offsets(
     cluster: Cluster, start: SourceOffsets, end: SourceOffsets, policy: LossPolicy
 ) -> SourceOffsets:
-    """Return the beginning of each partition of `end`: that of `start`, or the log start; TopicGone."""
+    """Return the beginning of each partition of `end`: that of `start`, or the log start.
+
+    Raises TopicGone, and DataLossError if a new partition has lost its first records.
+    """
     firsts = beginnings(cluster, new_partitions(start, end))
-    policy.judge(losses_at_beginnings(firsts, start))
+    policy.report(losses_at_beginnings(firsts, start))
     offsets = {partition: firsts.get(partition, start.offsets.get(partition, 0)) for partition in end.offsets}
     return SourceOffsets(offsets=offsets, topic_ids=end.topic_ids)
 

@@ -32,7 +32,7 @@ _TOKEN: Final = re.compile(
 )
 _SIGNS: Final = {**{one.value: one for one in Comparison}, "==": Comparison.EQUAL, "!=": Comparison.NOT_EQUAL}
 # `5 <= offset` is `offset >= 5`.
-_TURNED: Final = {
+_MIRRORED: Final = {
     Comparison.LESS: Comparison.GREATER,
     Comparison.LESS_OR_EQUAL: Comparison.GREATER_OR_EQUAL,
     Comparison.GREATER: Comparison.LESS,
@@ -144,7 +144,9 @@ class _Reader:
             comparison = self._comparison()
             column = self._column()
             value = _value(column, token)
-            return [Condition(column=column, comparison=_TURNED.get(comparison, comparison), values=(value,))]
+            return [
+                Condition(column=column, comparison=_MIRRORED.get(comparison, comparison), values=(value,))
+            ]
         column = self._column()
         negated = self._takes("NOT")
         if self._takes("IN"):
@@ -207,10 +209,10 @@ class _Reader:
         self._at += 1
         return token
 
-    def _takes(self, what: str) -> bool:
+    def _takes(self, expected: str) -> bool:
         """Skip the next token if it is this word or sign, and return True if it was."""
         token = self.next
-        if token.is_word(what) or (token.kind == "sign" and token.value == what):
+        if token.is_word(expected) or (token.kind == "sign" and token.value == expected):
             self._at += 1
             return True
         return False

@@ -11,7 +11,7 @@ from py4j.clientserver import JavaClient
 from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
-_OF_CONNECTION: Final = "_ottla_session"
+_SESSION_ATTRIBUTE: Final = "_ottla_session"
 _IS_DONE: Final = "_ottla_activates"
 
 
@@ -35,10 +35,10 @@ def activate_in_each_thread() -> None:
     def connection_with_session(self: Any) -> Any:
         connection = connection_of(self)
         session = SparkSession._instantiatedSession
-        if session is None or getattr(connection, _OF_CONNECTION, None) is session:
+        if session is None or getattr(connection, _SESSION_ATTRIBUTE, None) is session:
             return connection
         if connection.initiated_from_client and session._sc._jsc is not None:
-            setattr(connection, _OF_CONNECTION, session)  # first: the calls for it come here as well
+            setattr(connection, _SESSION_ATTRIBUTE, session)  # first: the calls for it come here as well
             with suppress(Py4JError):  # Spark's Java process may end meanwhile
                 _activate_if_none_runs(session)
             # Each of these calls returned the connection to the pool; the caller that asked for it will, too.

@@ -8,17 +8,17 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 
 from ottla.pipeline.client.process_clusters import cluster_of
-from ottla.pipeline.source.batch_plan import Newcomers, Piece, bind, plan_batch
+from ottla.pipeline.source.batch_plan import NewPartitions, Piece, bind, plan_batch
 from ottla.pipeline.source.data_loss import LossPolicy
 from ottla.pipeline.source.record_filter import RecordFilter
 from ottla.pipeline.source.source_options import Mode, SourceOptions
 from ottla.pipeline.spark.range_partition import BatchPartition
-from ottla.pipeline.spark.worker_process import TravelsToTasks, settle
+from ottla.pipeline.spark.worker_process import PickledIntoTasks, tune_memory
 
 LOG = logging.getLogger("ottla.source")
 
 
-class BatchReader(TravelsToTasks, DataSourceReader):
+class BatchReader(PickledIntoTasks, DataSourceReader):
     """Reads the records that exist when its tasks run: Spark plans a frame once, but runs it often.
 
     It is pickled to tasks, so it holds nothing of the process.
@@ -33,16 +33,16 @@ class BatchReader(TravelsToTasks, DataSourceReader):
         self._options = replace(self._options, where=self._options.where & wanted)
 
     def partitions(self) -> list[InputPartition]:
-        tell_without_effect(self._options)
+        log_options_without_effect(self._options)
         tasks = plan_batch(cluster_of(self._options.client), self._options, loss_policy(self._options))
         return [BatchPartition(parts) for parts in tasks]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, BatchPartition), partition
-        settle()
+        tune_memory()
         return self._rows(partition.parts)
 
-    def _rows(self, parts: tuple[Piece | Newcomers, ...]) -> Iterator[pa.RecordBatch]:
+    def _rows(self, parts: tuple[Piece | NewPartitions, ...]) -> Iterator[pa.RecordBatch]:
         # Imported only in processes of tasks: Arrow's functions take a third of the start of the others.
         from ottla.pipeline.source.range_rows import read_rows
 
@@ -62,9 +62,9 @@ class FilteredBatchReader(DataSourceReader):
         self._reader = reader
 
     def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
-        from ottla.pipeline.spark.pushed_filters import wanted_by
+        from ottla.pipeline.spark.pushed_filters import to_record_filter
 
-        self._reader.narrow_to(wanted_by(filters))
+        self._reader.narrow_to(to_record_filter(filters))
         return filters  # Spark applies all of them to the rows as well
 
     def partitions(self) -> list[InputPartition]:
@@ -79,7 +79,7 @@ def loss_policy(options: SourceOptions) -> LossPolicy:
     return LossPolicy(fails=options.fail_on_data_loss, warn=LOG.warning)
 
 
-def tell_without_effect(options: SourceOptions) -> None:
+def log_options_without_effect(options: SourceOptions) -> None:
     """Log each option that was given in vain, in Spark's log."""
-    for name, why in options.without_effect:
-        LOG.warning("%s has no effect: %s", name, why)
+    for name, reason in options.without_effect:
+        LOG.warning("%s has no effect: %s", name, reason)

@@ -15,9 +15,9 @@ def cache_of(environment: Mapping[str, str]) -> Path:
     return Path(environment.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ottla"
 
 
-def cached_script(cache: Path, text: str, *, prefix: str, place: str) -> Path:
-    """Return the program at `cache/PREFIX-HASH/PLACE`, after writing it if needed; OSError if that fails."""
-    path = cache / f"{prefix}-{hashlib.sha256(text.encode()).hexdigest()[:16]}" / place
+def cached_script(cache: Path, text: str, *, prefix: str, program: str) -> Path:
+    """Return the program at `cache/PREFIX-HASH/PROGRAM`, written if needed; OSError if that fails."""
+    path = cache / f"{prefix}-{hashlib.sha256(text.encode()).hexdigest()[:16]}" / program
     if path.is_file() and os.access(path, os.X_OK) and path.read_text() == text:
         return path
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)

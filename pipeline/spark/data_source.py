@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 
-from ottla.pipeline.spark.worker_process import settle
+from ottla.pipeline.spark.worker_process import tune_memory
 
 if TYPE_CHECKING:
     from ottla.pipeline.spark.batch_reader import BatchReader, FilteredBatchReader
@@ -36,8 +36,8 @@ class OttlaDataSource(DataSource):
         from ottla.pipeline.source.source_schema import schema_text
         from ottla.pipeline.spark.table_options import (
             columns_with,
-            for_sink,
-            for_source,
+            options_for_sink,
+            options_for_source,
             options_of_new_table,
         )
 
@@ -45,33 +45,33 @@ class OttlaDataSource(DataSource):
         if table is not None:
             from ottla.pipeline.sink.sink_options import SinkOptions
 
-            include_headers = check_for_any_mode(for_source(table)).include_headers
-            SinkOptions.from_options(for_sink(table))
+            include_headers = check_for_any_mode(options_for_source(table)).include_headers
+            SinkOptions.from_options(options_for_sink(table))
             return columns_with(table, include_headers=include_headers)
         return schema_text(include_headers=check_for_any_mode(self.options).include_headers)
 
     def reader(self, schema: StructType) -> "BatchReader | FilteredBatchReader":
-        from ottla.pipeline.source.option_names import OF_ONE_SCAN
+        from ottla.pipeline.source.option_names import SCAN_OPTION
         from ottla.pipeline.spark.batch_reader import BatchReader, FilteredBatchReader
 
-        settle()
+        tune_memory()
         reader = BatchReader(self._options(schema), self._fields(schema))
         caller = sys._getframe(1).f_globals.get("__spec__")
-        is_pushed = caller is not None and caller.name == _PUSHES_FILTERS and OF_ONE_SCAN in self.options
+        is_pushed = caller is not None and caller.name == _PUSHES_FILTERS and SCAN_OPTION in self.options
         return FilteredBatchReader(reader) if is_pushed else reader
 
     def streamReader(self, schema: StructType) -> "StreamReader":
         from ottla.pipeline.spark.stream_reader import StreamReader
 
-        settle()
+        tune_memory()
         return StreamReader(self._options(schema), self._fields(schema))
 
     def _options(self, schema: StructType) -> dict[str, str]:
-        from ottla.pipeline.source.option_names import OF_ONE_SCAN
+        from ottla.pipeline.source.option_names import SCAN_OPTION
         from ottla.pipeline.spark.table_options import options_to_read
 
         options = options_to_read(self.options, schema)
-        options.pop(OF_ONE_SCAN, None)
+        options.pop(SCAN_OPTION, None)
         return options
 
     def _fields(self, schema: StructType) -> tuple[str, ...]:
@@ -87,11 +87,11 @@ class OttlaDataSource(DataSource):
     def writer(self, schema: StructType, overwrite: bool) -> "BatchWriter":
         from ottla.pipeline.spark.batch_writer import BatchWriter
 
-        settle()
+        tune_memory()
         return BatchWriter(self.options, schema, overwrite)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> "StreamWriter":
         from ottla.pipeline.spark.stream_writer import StreamWriter
 
-        settle()
+        tune_memory()
         return StreamWriter(self.options, schema)

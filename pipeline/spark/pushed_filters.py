@@ -22,6 +22,7 @@ from ottla.pipeline.source.where_option import MAX_VALUES
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _NEGATED: Final = {
     Comparison.EQUAL: Comparison.NOT_EQUAL,
+    Comparison.NOT_EQUAL: Comparison.EQUAL,
     Comparison.LESS: Comparison.GREATER_OR_EQUAL,
     Comparison.LESS_OR_EQUAL: Comparison.GREATER,
     Comparison.GREATER: Comparison.LESS_OR_EQUAL,
@@ -29,8 +30,8 @@ _NEGATED: Final = {
 }
 
 
-def wanted_by(filters: Iterable[Filter]) -> RecordFilter:
-    """Return the filter of all conditions on offsets and their like; other filters are ignored here."""
+def to_record_filter(filters: Iterable[Filter]) -> RecordFilter:
+    """Return the filter of all conditions on FILTERED_COLUMNS; other filters are ignored here."""
     return RecordFilter.of(condition for one in filters if (condition := _condition(one)) is not None)
 
 

@@ -32,9 +32,9 @@ _FAMILIES: Final[tuple[tuple[str, str, str], ...]] = (
         "gauge",
         _BATCH + "age of its oldest record when the batch completed.",
     ),
-    ("query_told_seconds", "gauge", "Time since the last progress report of the query."),
+    ("query_progress_age_seconds", "gauge", "Time since the last progress report of the query."),
     ("source_lag_records", "gauge", "Records between the read position and the end of the log."),
-    ("source_lag_seconds", "gauge", "Minimum time that the next record to read has been waiting."),
+    ("source_lag_seconds", "gauge", "Estimate of how long the next record to read has been waiting."),
 )
 
 
@@ -58,7 +58,7 @@ class _Query:
     """The last known state of one query; a source is named by its index among the sources."""
 
     name: str
-    told_ms: int
+    progress_ms: int
     batch: int | None = None
     records: int = 0
     all_records: int = 0
@@ -75,22 +75,22 @@ class QueryMetrics:
 
     def __init__(self) -> None:
         self._queries: dict[str, _Query] = {}
-        self._one_writes = Lock()
+        self._write_lock = Lock()
 
     def started(self, run: str, name: str, now_ms: int) -> None:
         """Note that a query of this name runs. Until its first batch only the time since then is reported."""
-        with self._one_writes:
-            self._put(run, _Query(name=name, told_ms=now_ms))
+        with self._write_lock:
+            self._put(run, _Query(name=name, progress_ms=now_ms))
 
     def progressed(self, progress: Mapping[str, Any], now_ms: int) -> None:
         """Read Spark's JSON of a query's progress, or PySpark's form of it."""
-        with self._one_writes:
+        with self._write_lock:
             run, name = str(progress["runId"]), str(progress.get("name") or progress["id"])
-            known = self._queries.get(run) or _Query(name=name, told_ms=now_ms)
-            known.told_ms = now_ms
+            known = self._queries.get(run) or _Query(name=name, progress_ms=now_ms)
+            known.progress_ms = now_ms
             if "addBatch" in (progress.get("durationMs") or {}):  # otherwise there was nothing to do
                 _take_batch(known, progress, now_ms)
-            at_ms = _moment_ms(progress["timestamp"])
+            at_ms = _timestamp_ms(progress["timestamp"])
             for number, source in enumerate(progress.get("sources") or ()):
                 _take_source(known, str(number), source, at_ms)
             self._put(run, known)
@@ -103,13 +103,13 @@ class QueryMetrics:
 
     def idled(self, run: str, now_ms: int) -> None:
         """Note that a trigger of this run found nothing to do."""
-        with self._one_writes:
+        with self._write_lock:
             if run in self._queries:
-                self._queries[run].told_ms = now_ms
+                self._queries[run].progress_ms = now_ms
 
     def ended(self, run: str) -> None:
         """Forget a run."""
-        with self._one_writes:
+        with self._write_lock:
             self._queries = {one: query for one, query in self._queries.items() if one != run}
 
     def text(self, now_ms: int) -> str:
@@ -133,14 +133,14 @@ def _take_batch(query: _Query, progress: Mapping[str, Any], now_ms: int) -> None
     query.all_records += query.records
     query.seconds = ((progress.get("durationMs") or {}).get("triggerExecution") or 0) / 1000
     observed_metrics = (progress.get("observedMetrics") or {}).values()
-    metrics = [ours for one in observed_metrics if (ours := _ours(one)) is not None]
+    metrics = [found for one in observed_metrics if (found := _pipeline_metrics(one)) is not None]
     query.bytes = sum(int(one["bytes"] or 0) for one in metrics) if metrics else None
     query.all_bytes += query.bytes or 0
     oldest = [int(one["oldest_ms"]) for one in metrics if one["oldest_ms"] is not None]
     query.oldest_s = max(now_ms - min(oldest), 0) / 1000 if oldest else None
 
 
-def _ours(observed: object) -> Mapping[str, Any] | None:
+def _pipeline_metrics(observed: object) -> Mapping[str, Any] | None:
     """Return the metrics of `observed`; None for observations of the user's own."""
     named = observed.asDict() if isinstance(observed, Row) else observed
     if isinstance(named, Mapping) and {"records", "bytes", "oldest_ms", "newest_ms"} <= set(named):
@@ -180,18 +180,23 @@ def _samples(query: _Query, now_ms: int) -> Iterator[tuple[str, dict[str, str], 
         yield "query_bytes_total", labels, query.all_bytes
     if query.oldest_s is not None:
         yield "query_batch_oldest_record_seconds", labels, query.oldest_s
-    yield "query_told_seconds", labels, max(now_ms - query.told_ms, 0) / 1000
+    yield "query_progress_age_seconds", labels, max(now_ms - query.progress_ms, 0) / 1000
     read, ends = query.read, query.ends
     for key in sorted(read.keys() & ends.keys()):
         source, partition = key
-        where = {**labels, "source": source, "topic": partition.topic, "partition": str(partition.partition)}
-        yield "source_lag_records", where, max(ends[key][-1].end - read[key], 0)
-        yield "source_lag_seconds", where, waited_ms(ends[key], read[key], now_ms) / 1000
+        partition_labels = {
+            **labels,
+            "source": source,
+            "topic": partition.topic,
+            "partition": str(partition.partition),
+        }
+        yield "source_lag_records", partition_labels, max(ends[key][-1].end - read[key], 0)
+        yield "source_lag_seconds", partition_labels, waited_ms(ends[key], read[key], now_ms) / 1000
 
 
 def _escaped(text: str) -> str:
     return text.replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')
 
 
-def _moment_ms(text: str) -> int:
+def _timestamp_ms(text: str) -> int:
     return round(datetime.fromisoformat(text).timestamp() * 1000)

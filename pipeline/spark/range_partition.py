@@ -3,7 +3,7 @@
 from pyspark.sql.datasource import InputPartition
 
 from ottla.pipeline.client.offset_range import OffsetRange
-from ottla.pipeline.source.batch_plan import Newcomers, Piece
+from ottla.pipeline.source.batch_plan import NewPartitions, Piece
 
 
 class RangePartition(InputPartition):
@@ -16,5 +16,5 @@ class RangePartition(InputPartition):
 class BatchPartition(InputPartition):
     """The parts of a batch for one task, which determines their ends."""
 
-    def __init__(self, parts: tuple[Piece | Newcomers, ...]) -> None:
+    def __init__(self, parts: tuple[Piece | NewPartitions, ...]) -> None:
         self.parts = parts

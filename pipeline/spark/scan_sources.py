@@ -14,7 +14,7 @@ from py4j.protocol import Py4JError
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-from ottla.pipeline.source.option_names import OF_ONE_SCAN
+from ottla.pipeline.source.option_names import SCAN_OPTION
 
 LOG = logging.getLogger("ottla.session")
 SETTING: Final = "spark.sql.python.filterPushdown.enabled"  # Spark's own; false by default
@@ -76,7 +76,7 @@ public class ScanSources extends Rule {
     }
   }
 }
-""".replace("MARK", OF_ONE_SCAN)
+""".replace("MARK", SCAN_OPTION)
 
 
 def give_each_scan_a_source(session: SparkSession) -> None:

@@ -1,6 +1,5 @@
 """One task of the sink in Spark's Python worker: its rows, its producer, and its report to the driver."""
 
-import time
 from collections.abc import Iterator
 from typing import Final
 from uuid import UUID
@@ -9,11 +8,12 @@ import pyarrow as pa
 from pyspark import TaskContext
 
 from ottla.logstore.words.errors import KafkaError
+from ottla.pipeline.client.clock import wall_ms
 from ottla.pipeline.client.process_clusters import cluster_of
 from ottla.pipeline.client.producer_ids import new_producer_pair
 from ottla.pipeline.client.retries import is_retriable
 from ottla.pipeline.sink.batch_messages import Begun
-from ottla.pipeline.sink.decisions import BatchRun, Verdict, judge_batch
+from ottla.pipeline.sink.decisions import BatchRun, WriteDecision, decide_batch
 from ottla.pipeline.sink.gathered_rows import gather
 from ottla.pipeline.sink.row_writer import Producer, RowWriter
 from ottla.pipeline.sink.sink_cluster import Connect
@@ -21,7 +21,7 @@ from ottla.pipeline.sink.sink_options import SinkOptions
 from ottla.pipeline.sink.slots import Names
 from ottla.pipeline.sink.task_transaction import TaskTransaction
 from ottla.pipeline.spark.task_message import TaskMessage
-from ottla.pipeline.spark.worker_process import settle
+from ottla.pipeline.spark.worker_process import tune_memory
 from ottla.pipeline.words import OptionError
 
 # Spark's names of a task's properties about its query; they are internal, so tests check them.
@@ -35,14 +35,9 @@ SPECULATION: Final = "spark.speculation"
 _producers: dict[SinkOptions, Producer] = {}
 
 
-def wall_ms() -> int:
-    """Return milliseconds since 1970."""
-    return time.time_ns() // 1_000_000
-
-
 def write_at_least_once(options: SinkOptions, batches: Iterator[pa.RecordBatch]) -> TaskMessage:
     """Write all rows of a task; each is in its log on return."""
-    settle()
+    tune_memory()
     cluster = cluster_of(options.client)
     producer = _producers.pop(options, None)
     try:
@@ -65,10 +60,10 @@ def write_exactly_once(
     options: SinkOptions, begun: Begun, connect: Connect, batches: Iterator[pa.RecordBatch]
 ) -> TaskMessage:
     """Write all rows of a task in a transaction that stays open, or none if they were written before."""
-    settle()
+    tune_memory()
     run = _run_of_task()
     transaction = TaskTransaction(Names(options.transactional_id), begun, run, connect(options))
-    if judge_batch(run, begun.record, takes_over=options.takes_over) is Verdict.DRAIN:
+    if decide_batch(run, begun.record, takes_over=options.takes_over) is WriteDecision.DRAIN:
         for _ in batches:
             pass  # Spark requires all rows to be consumed
         return TaskMessage(transaction.report(is_drained=True))
@@ -91,7 +86,7 @@ def write_exactly_once(
 
 def _writer(options: SinkOptions, transaction: TaskTransaction, batch_id: int) -> RowWriter:
     participant = transaction.take_slot()
-    name = Names(options.transactional_id).of(participant.slot)
+    name = Names(options.transactional_id).id_of_slot(participant.slot)
     return RowWriter(
         cluster_of(options.client),
         options,

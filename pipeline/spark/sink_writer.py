@@ -18,19 +18,19 @@ from ottla.pipeline.sink.sink_options import SinkOptions
 from ottla.pipeline.spark.sink_columns import check_columns
 from ottla.pipeline.spark.table_options import new_rows, options_to_write
 from ottla.pipeline.spark.task_message import TaskMessage
-from ottla.pipeline.spark.worker_process import TravelsToTasks
+from ottla.pipeline.spark.worker_process import PickledIntoTasks
 
 # The memory of this process about the batches that it has planned; not pickled.
 _INCARNATIONS: Final[dict[SinkOptions, Any]] = {}
 
 
-class SinkWriter(TravelsToTasks):
+class SinkWriter(PickledIntoTasks):
     """Writes rows into topics; `commit` and `abort` differ and are in the two sinks."""
 
     def __init__(self, options: Mapping[str, str], schema: StructType, connect: Connect = connect) -> None:
         given = options_to_write(options, schema)
         self._options = SinkOptions.from_options(given.options)
-        self._inserts = given.of_table
+        self._inserts = given.is_insert
         self._connect = connect
         self._begun: Begun | None = None
         check_columns(schema, self._options)

@@ -18,27 +18,27 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from ottla.logstore.words.errors import KafkaError
+from ottla.pipeline.client.clock import monotonic_ms
 from ottla.pipeline.client.group_offsets import CommittedOffset, commit_offsets
 from ottla.pipeline.client.metadata import Cluster, TopicGone
 from ottla.pipeline.client.process_clusters import cluster_of
-from ottla.pipeline.client.retries import monotonic_ms
 from ottla.pipeline.source.admission import MinimumWait, rate_limit
 from ottla.pipeline.source.log_ends import ends_after, resolve
 from ottla.pipeline.source.source_offsets import SourceOffsets, read_offsets
 from ottla.pipeline.source.source_options import Mode, SourceOptions
 from ottla.pipeline.source.stream_plan import begin_offsets, is_before, plan_micro_batch
 from ottla.pipeline.source.subscription import find_subscribed
-from ottla.pipeline.spark.batch_reader import LOG, loss_policy, tell_without_effect
+from ottla.pipeline.spark.batch_reader import LOG, log_options_without_effect, loss_policy
 from ottla.pipeline.spark.range_partition import RangePartition
-from ottla.pipeline.spark.worker_process import TravelsToTasks, settle
+from ottla.pipeline.spark.worker_process import PickledIntoTasks, tune_memory
 
 CHECKPOINT: Final = "checkpoint"
 # The group's offsets only serve lag tools; a query does not wait for them as for its own.
-COMMIT_BUDGET_MS: Final = 5_000
+COMMIT_TIMEOUT_MS: Final = 5_000
 Json = dict[str, Any]
 
 
-class StreamReader(TravelsToTasks, DataSourceStreamReader, SupportsTriggerAvailableNow):
+class StreamReader(PickledIntoTasks, DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads a stream. The driver of a query exchanges offsets with it as JSON."""
 
     def __init__(self, options: Mapping[str, str], fields: tuple[str, ...]) -> None:
@@ -60,7 +60,7 @@ class StreamReader(TravelsToTasks, DataSourceStreamReader, SupportsTriggerAvaila
     def initialOffset(self) -> Json:
         # Spark asks twice, for the end and for the start of its first batch; rows may come in between.
         if self._initial is None:
-            tell_without_effect(self._options)
+            log_options_without_effect(self._options)
             cluster = self._cluster()
             subscribed = find_subscribed(cluster, self._options.subscription)
             subscribed.check()
@@ -83,7 +83,7 @@ class StreamReader(TravelsToTasks, DataSourceStreamReader, SupportsTriggerAvaila
         self.commit(start)
         begun = self._options.as_known(read_offsets(start, CHECKPOINT))
         self._latest = latest = self._latest_after(begun)
-        if self._begins_at_ends(start) and not self._is_pinned:
+        if self._begins_at_latest(start) and not self._is_pinned:
             # Spark keeps the end of a batch in its checkpoint, but asks again for the start of the first one
             # when that runs again, so rows that came in between would be left out. Therefore the first batch
             # has no rows.
@@ -109,7 +109,7 @@ class StreamReader(TravelsToTasks, DataSourceStreamReader, SupportsTriggerAvaila
         if self._planned is None or self._planned[:2] != (start, end):
             begun = self._options.as_known(read_offsets(start, CHECKPOINT))
             until = read_offsets(end, CHECKPOINT)
-            if self._begins_at_ends(start) and is_before(until, begun):
+            if self._begins_at_latest(start) and is_before(until, begun):
                 return []  # the first batch runs again, and the logs end elsewhere now
             policy = loss_policy(self._options)
             splits = plan_micro_batch(self._cluster(), self._options, begun, until, policy)
@@ -124,7 +124,7 @@ class StreamReader(TravelsToTasks, DataSourceStreamReader, SupportsTriggerAvaila
             for partition, offset in read_offsets(end, CHECKPOINT).offsets.items()
         }
         try:
-            commit_offsets(self._cluster(), self._options.group_id, offsets, budget_ms=COMMIT_BUDGET_MS)
+            commit_offsets(self._cluster(), self._options.group_id, offsets, timeout_ms=COMMIT_TIMEOUT_MS)
         except (KafkaError, TopicGone) as fault:
             # The checkpoint is what counts: a query does not stop because its lag cannot be shown.
             LOG.warning("offsets could not be committed to group %s: %s", self._options.group_id, fault)
@@ -133,15 +133,15 @@ class StreamReader(TravelsToTasks, DataSourceStreamReader, SupportsTriggerAvaila
     def stop(self) -> None:
         self._cluster().close()
 
-    def _begins_at_ends(self, start: Json) -> bool:
+    def _begins_at_latest(self, start: Json) -> bool:
         """Return True if the query begins at `start`, where some log ended when it was asked."""
-        return start == self._initial and self._options.starts_at_ends
+        return start == self._initial and self._options.starts_at_latest
 
     def _latest_after(self, begun: SourceOffsets) -> SourceOffsets:
         if self._target is not None:
             return self._target
         ends, losses = ends_after(self._cluster(), self._options, begun, _pause)
-        loss_policy(self._options).judge(losses)
+        loss_policy(self._options).report(losses)
         if self._is_available_now:
             self._target = ends
         return ends
@@ -156,7 +156,7 @@ class StreamReader(TravelsToTasks, DataSourceStreamReader, SupportsTriggerAvaila
         from ottla.pipeline.source.range_rows import read_rows
 
         assert isinstance(partition, RangePartition), partition
-        settle()
+        tune_memory()
         return read_rows(self._cluster(), partition.split, self._fields, loss_policy(self._options))
 
 

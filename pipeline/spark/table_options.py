@@ -26,7 +26,7 @@ from pyspark.sql.types import (
 from ottla.pipeline.client.setting_files import is_kept_in_files
 from ottla.pipeline.client.setting_names import PREFIX, is_secret
 from ottla.pipeline.sink.sink_options import OWN as OF_THE_SINK
-from ottla.pipeline.source.option_names import HONOURED as OF_THE_SOURCE
+from ottla.pipeline.source.option_names import HONOURED as SOURCE_OPTIONS
 from ottla.pipeline.source.option_names import REFUSED, SUBSCRIPTIONS
 from ottla.pipeline.source.source_schema import COLUMNS, HEADERS
 from ottla.pipeline.words import OptionError, with_nearest
@@ -34,7 +34,7 @@ from ottla.pipeline.words import OptionError, with_nearest
 _PREFIX: Final = "option."
 _KEY: Final = "ottla.options"
 # The columns that carry the options: no row has a value in them before it is in a log.
-GIVEN_BY_THE_LOG: Final = ("offset", "timestampType")
+LOG_COLUMNS: Final = ("offset", "timestampType")
 _CLUSTER: Final = "kafka.bootstrap.servers"
 _TYPES: Final[Mapping[str, DataType]] = {
     "binary": BinaryType(),
@@ -46,14 +46,17 @@ _TYPES: Final[Mapping[str, DataType]] = {
 
 
 def options_of_new_table(options: Mapping[str, str]) -> dict[str, str] | None:
-    """Return the options of a table that is being created, or None; OptionError for one it cannot use."""
-    given = _in_small_letters(options)
+    """Return the options of a table that is being created, or None if `options` are of none.
+
+    Raises OptionError for an option that this format does not have, and for a secret that is written out.
+    """
+    given = _in_lower_case(options)
     own = {name[len(_PREFIX) :]: value for name, value in given.items() if name.startswith(_PREFIX)}
-    known = {name.lower() for name in (*OF_THE_SOURCE, *OF_THE_SINK, *REFUSED)}
+    known = {name.lower() for name in (*SOURCE_OPTIONS, *OF_THE_SINK, *REFUSED)}
     for name in own:
         if name not in known and not name.startswith(PREFIX):
             raise OptionError(
-                name, with_nearest("is not an option of this format", name, (*OF_THE_SOURCE, *OF_THE_SINK))
+                name, with_nearest("is not an option of this format", name, (*SOURCE_OPTIONS, *OF_THE_SINK))
             )
     for name, value in own.items():
         # DESCRIBE shows them, the catalog keeps them, and they are written into files with the columns.
@@ -73,23 +76,23 @@ def columns_with(options: Mapping[str, str], *, include_headers: bool) -> Struct
         header = StructType([StructField("key", StringType()), StructField("value", BinaryType())])
         fields.append(StructField(HEADERS, ArrayType(header)))
     for field in fields:
-        if field.name in GIVEN_BY_THE_LOG:
+        if field.name in LOG_COLUMNS:
             field.metadata = {_KEY: json.dumps(dict(options))}
     return StructType(fields)
 
 
 def options_to_read(options: Mapping[str, str], schema: StructType) -> dict[str, str]:
     """Return the options of a query, on top of those of the table that these columns belong to."""
-    given = _in_small_letters(options)
+    given = _in_lower_case(options)
     table = next((one for field in schema.fields if (one := _options_in(field)) is not None), None)
     if table is None:
         _check_cluster(given)
-    return {**for_source(table or {}), **given}
+    return {**options_for_source(table or {}), **given}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteOptions:
-    """The options of a write. Rows that are inserted into a table have no values in `GIVEN_BY_THE_LOG`.
+    """The options of a write. With `is_insert`, its rows must have no values in `LOG_COLUMNS`.
 
     A frame that was read from a table has that table's columns wherever it is written, and Spark
     distinguishes an INSERT from other writes by nothing else. But rows that were read have an offset, and
@@ -97,7 +100,7 @@ class WriteOptions:
     """
 
     options: Mapping[str, str]
-    of_table: bool
+    is_insert: bool
 
 
 def options_to_write(options: Mapping[str, str], schema: StructType) -> WriteOptions:
@@ -105,20 +108,20 @@ def options_to_write(options: Mapping[str, str], schema: StructType) -> WriteOpt
 
     A write that names its own cluster takes nothing from a table.
     """
-    given = _in_small_letters(options)
-    found = [_options_in(field) for field in schema.fields if field.name in GIVEN_BY_THE_LOG]
-    is_whole = set(COLUMNS) <= set(schema.names) and len(found) == len(GIVEN_BY_THE_LOG)
+    given = _in_lower_case(options)
+    found = [_options_in(field) for field in schema.fields if field.name in LOG_COLUMNS]
+    is_whole = set(COLUMNS) <= set(schema.names) and len(found) == len(LOG_COLUMNS)
     table = found[0] if is_whole and all(one == found[0] for one in found) else None
     if table is None or _CLUSTER in given:
         _check_cluster(given)
-        return WriteOptions(options=given, of_table=False)
-    return WriteOptions(options={**for_sink(table), **given}, of_table=True)
+        return WriteOptions(options=given, is_insert=False)
+    return WriteOptions(options={**options_for_sink(table), **given}, is_insert=True)
 
 
 def new_rows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Yield the rows of an INSERT; OptionError for one that was read from a topic, with its offset."""
     for batch in batches:
-        for name in GIVEN_BY_THE_LOG:
+        for name in LOG_COLUMNS:
             column = batch.column(batch.schema.get_field_index(name))
             if column.null_count < len(column):
                 raise OptionError(
@@ -130,7 +133,7 @@ def new_rows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield batch
 
 
-def for_source(table: Mapping[str, str]) -> dict[str, str]:
+def options_for_source(table: Mapping[str, str]) -> dict[str, str]:
     """Return the options of a table that are for reading; `topic` alone also names what is read."""
     found = _without(table, OF_THE_SINK)
     if "topic" in table and not any(name.lower() in table for name in SUBSCRIPTIONS):
@@ -138,9 +141,9 @@ def for_source(table: Mapping[str, str]) -> dict[str, str]:
     return found
 
 
-def for_sink(table: Mapping[str, str]) -> dict[str, str]:
+def options_for_sink(table: Mapping[str, str]) -> dict[str, str]:
     """Return the options of a table that are for writing; a single topic is both read and written."""
-    found = _without(table, OF_THE_SOURCE)
+    found = _without(table, SOURCE_OPTIONS)
     subscribed = table.get("subscribe", "").strip()
     if "topic" not in found and subscribed and "," not in subscribed:
         found["topic"] = subscribed
@@ -168,5 +171,5 @@ def _check_cluster(options: Mapping[str, str]) -> None:
         )
 
 
-def _in_small_letters(options: Mapping[str, str]) -> dict[str, str]:
+def _in_lower_case(options: Mapping[str, str]) -> dict[str, str]:
     return {name.lower(): value for name, value in options.items()}

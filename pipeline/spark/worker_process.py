@@ -18,10 +18,10 @@ _LARGEST_KEPT_BYTES: Final = 32 * 1024 * 1024  # the most that glibc accepts
 
 _FAMILIES: Final = (socket.AF_INET, socket.AF_INET6)
 
-_modules = 0  # loaded when this process settled last
+_modules = 0  # the number of loaded modules when `tune_memory` last had an effect
 
 
-def settle() -> None:
+def tune_memory() -> None:
     """Exempt imported modules from garbage collection, and keep freed memory; call it in each task.
 
     Spark's workers collect after each task, plan and commit, and walk through all of pyarrow, numpy and Spark
@@ -46,7 +46,7 @@ def _keep_memory() -> None:
         mallopt(_M_MMAP_THRESHOLD, _LARGEST_KEPT_BYTES)
 
 
-def ask_for_more() -> None:
+def acknowledge_received() -> None:
     """Acknowledge what Java has sent, so that it sends the rest.
 
     A task reaches its worker in two small pieces. Java's side holds the second one back until the first is
@@ -62,12 +62,12 @@ def ask_for_more() -> None:
                 _acknowledge(int(name))
 
 
-class TravelsToTasks:
+class PickledIntoTasks:
     """Acknowledges a task when it is unpickled: a base of all classes that Spark pickles into tasks."""
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        ask_for_more()
+        acknowledge_received()
 
 
 def _acknowledge(descriptor: int) -> None:

@@ -29,12 +29,16 @@ exec {python} "$@"
 
 
 def worker_python(environment: Mapping[str, str] = os.environ) -> str:
-    """Return the program for `PYSPARK_PYTHON`: this process's own if Spark is not installed beside it."""
+    """Return the program for `PYSPARK_PYTHON`: a wrapper around this process's own Python.
+
+    It is that Python itself if Spark is not installed beside it, if the wrapper cannot be written, or if the
+    system has no `sh`.
+    """
     installed = {Path(sysconfig.get_path(key)).resolve() for key in ("purelib", "platlib")}
     if Path(pyspark.__file__).resolve().parents[1] not in installed or os.name != "posix":
         return sys.executable
     text = WRAPPER.format(python=shlex.quote(sys.executable))
     try:
-        return str(cached_script(cache_of(environment), text, prefix="python", place="bin/python"))
+        return str(cached_script(cache_of(environment), text, prefix="python", program="bin/python"))
     except OSError:
         return sys.executable

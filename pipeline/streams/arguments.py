@@ -56,7 +56,7 @@ def number_of(text: str, option: str, *, least: int, most: int) -> int:
     return number
 
 
-def refuse_taken(names: Collection[str], option: str, columns: Collection[str]) -> None:
+def refuse_existing_columns(names: Collection[str], option: str, columns: Collection[str]) -> None:
     """Reject the name of an existing column: it would be ambiguous, which fails only much later."""
     taken = sorted(set(names) & set(columns))
     if taken:

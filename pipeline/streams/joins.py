@@ -7,7 +7,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from ottla.pipeline.row_texts import column, quoted
-from ottla.pipeline.streams.arguments import interval_of, name_of, names_of, one_of, refuse_taken
+from ottla.pipeline.streams.arguments import interval_of, name_of, names_of, one_of, refuse_existing_columns
 from ottla.pipeline.words import OptionError
 
 KINDS = ("inner", "left")
@@ -64,12 +64,14 @@ def within(
     other_at = f"{prefix}{name_of(right_time, 'right_time', right.columns)}"
     earliest = F.expr(f"INTERVAL {interval_of(before, 'before', may_be_zero=True)}")
     latest = F.expr(f"INTERVAL {interval_of(after, 'after', may_be_zero=True)}")
-    ours = left.withWatermark(quoted(at), interval_of(left_watermark, "left_watermark", may_be_zero=True))
-    theirs = _prefixed(right, prefix, left).withWatermark(
+    left_stream = left.withWatermark(
+        quoted(at), interval_of(left_watermark, "left_watermark", may_be_zero=True)
+    )
+    right_stream = _prefixed(right, prefix, left).withWatermark(
         quoted(other_at), interval_of(right_watermark, "right_watermark", may_be_zero=True)
     )
     near = (column(other_at) >= column(at) - earliest) & (column(other_at) <= column(at) + latest)
-    return ours.join(theirs, _equal(names, right_names, prefix) & near, kind)
+    return left_stream.join(right_stream, _equal(names, right_names, prefix) & near, kind)
 
 
 def _pairs(
@@ -82,8 +84,8 @@ def _pairs(
     return names, others
 
 
-def _prefixed(frame: DataFrame, prefix: str, beside: DataFrame) -> DataFrame:
-    refuse_taken([f"{prefix}{name}" for name in frame.columns], "prefix", beside.columns)
+def _prefixed(frame: DataFrame, prefix: str, other: DataFrame) -> DataFrame:
+    refuse_existing_columns([f"{prefix}{name}" for name in frame.columns], "prefix", other.columns)
     return frame.select(*[column(name).alias(f"{prefix}{name}") for name in frame.columns])
 
 

@@ -6,7 +6,7 @@ from pyspark.sql.types import StructType
 from pyspark.sql.utils import ParseException
 
 from ottla.pipeline.row_texts import as_json, as_text, column
-from ottla.pipeline.streams.arguments import names_of, one_of, refuse_taken
+from ottla.pipeline.streams.arguments import names_of, one_of, refuse_existing_columns
 from ottla.pipeline.words import OptionError
 
 _PARSED = "__parsed"
@@ -24,7 +24,7 @@ def parse(records: DataFrame, *, schema: str, keep: str = "", broken: str = "fai
     fields = _schema_of(schema)
     kept = names_of(keep, "keep", records.columns, may_be_empty=True)
     one_of(broken, "broken", ("fail", "drop"))
-    refuse_taken([f"record_{name}" for name in kept], "keep", fields.names)
+    refuse_existing_columns([f"record_{name}" for name in kept], "keep", fields.names)
     columns = [column(name).alias(f"record_{name}") for name in kept]
     text = F.col("value").cast("string")
     there = records.where(F.col("value").isNotNull())

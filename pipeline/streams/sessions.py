@@ -4,7 +4,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from ottla.pipeline.row_texts import column, quoted
-from ottla.pipeline.streams.arguments import interval_of, name_of, names_of, refuse_taken
+from ottla.pipeline.streams.arguments import interval_of, name_of, names_of, refuse_existing_columns
 
 
 def sessions(rows: DataFrame, *, time: str, watermark: str, gap: str, by: str, sums: str = "") -> DataFrame:
@@ -17,7 +17,9 @@ def sessions(rows: DataFrame, *, time: str, watermark: str, gap: str, by: str, s
     """
     keys = names_of(by, "by", rows.columns)
     summed = names_of(sums, "sums", rows.columns, may_be_empty=True)
-    refuse_taken(["session_start", "session_end", "count", *[f"sum_{name}" for name in summed]], "by", keys)
+    refuse_existing_columns(
+        ["session_start", "session_end", "count", *[f"sum_{name}" for name in summed]], "by", keys
+    )
     at = name_of(time, "time", rows.columns)
     pause = interval_of(gap, "gap")
     marked = rows.withWatermark(quoted(at), interval_of(watermark, "watermark", may_be_zero=True))

@@ -54,8 +54,8 @@ def streaks(rows: DataFrame, *, by: str, value: str, order: str, over: str, leng
 
     A streak has consecutive rows of one `by` whose `value` is greater than `over`. `order` is a column of
     whole numbers by which the rows of a key are ordered within a batch and across batches: the offsets of a
-    topic keyed by `by`. Rows without key or value are left out. The output modes `append` and `update` give
-    equal results.
+    topic keyed by `by`. Rows with a null in `by`, `value` or `order` are left out. The output modes `append`
+    and `update` give equal results.
     """
     require_rocksdb(rows.sparkSession)
     columns = rows.columns

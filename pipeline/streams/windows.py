@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from ottla.pipeline.row_texts import column, quoted
-from ottla.pipeline.streams.arguments import interval_of, name_of, names_of, refuse_taken
+from ottla.pipeline.streams.arguments import interval_of, name_of, names_of, refuse_existing_columns
 
 
 def count_and_sum(
@@ -25,7 +25,9 @@ def count_and_sum(
     """
     keys = names_of(by, "by", rows.columns, may_be_empty=True)
     summed = names_of(sums, "sums", rows.columns, may_be_empty=True)
-    refuse_taken(["window_start", "window_end", "count", *[f"sum_{name}" for name in summed]], "by", keys)
+    refuse_existing_columns(
+        ["window_start", "window_end", "count", *[f"sum_{name}" for name in summed]], "by", keys
+    )
     at = name_of(time, "time", rows.columns)
     length = interval_of(window, "window")
     step = interval_of(slide, "slide") if slide else length

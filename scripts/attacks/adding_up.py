@@ -50,13 +50,13 @@ def _fetch_sessions(nodes: Nodes) -> str:
     maker.client_id, maker.correlation_id = "attack", 0
     frame = maker.frame("fetch", 12, max_wait_ms=0, min_bytes=0, session_epoch=0, topics=topics)
 
-    def ask(_: int) -> int:
+    def fetch(_: int) -> int:
         with nodes.connect(timeout_s=TIMEOUT_S) as client:
             client.send_bytes(frame)
             return int.from_bytes(client.receive_frame()[11:15])
 
     with ThreadPoolExecutor(AT_A_TIME) as pool:
-        kept = sum(session_id != 0 for session_id in pool.map(ask, range(SESSIONS)))
+        kept = sum(session_id != 0 for session_id in pool.map(fetch, range(SESSIONS)))
     assert not kept, f"{kept} sessions of partitions that do not exist were kept"
     return f"{SESSIONS} responses, no session kept"
 
@@ -103,13 +103,13 @@ def _prepare_parts(nodes: Nodes) -> None:
         large = batch([bytes(RECORD_BYTES)])
         for _ in range(LARGE_RECORDS):
             data = [{"name": LARGE_TOPIC, "partition_data": [{"index": 0, "records": large}]}]
-            told = eventually(
+            codes = eventually(
                 lambda data=data: codes_in(  # type: ignore[misc]
                     client.call("produce", 9, acks=1, timeout_ms=30_000, topic_data=data)
                 ),
                 lambda codes: set(codes) == {0},
             )
-            assert set(told) == {0}, in_words(told)
+            assert set(codes) == {0}, in_words(codes)
 
 
 def _announce_frames(nodes: Nodes, stack: ExitStack) -> None:
@@ -172,10 +172,10 @@ def _produce_by_many(nodes: Nodes) -> None:
 
 def _uses(nodes: Nodes) -> dict[str, tuple[float, float]]:
     """Return the bytes that each part of the budget uses, and its limit."""
-    told = nodes.scrape().decode()
+    scraped = nodes.scrape().decode()
 
     def by_part(name: str) -> dict[str, float]:
-        found = re.findall(rf'^{name}{{part="(\w+)"}} (\S+)$', told, re.M)
+        found = re.findall(rf'^{name}{{part="(\w+)"}} (\S+)$', scraped, re.M)
         return {part: float(value) for part, value in found}
 
     limits = by_part("ottla_memory_limit_bytes")
@@ -200,9 +200,9 @@ def _all_parts(nodes: Nodes) -> str:
             wait(work, BETWEEN_SCRAPES_S)
         for one in work:
             one.result()
-    crowded = sorted(part for part, share in full.items() if share >= FULL)
-    assert len(crowded) >= LEAST_FULL, f"only {crowded} were full: {full}"
-    return f"full: {', '.join(crowded)}"
+    full_parts = sorted(part for part, share in full.items() if share >= FULL)
+    assert len(full_parts) >= LEAST_FULL, f"only {full_parts} were full: {full}"
+    return f"full: {', '.join(full_parts)}"
 
 
 ATTACKS: Final[Sequence[Attack]] = (

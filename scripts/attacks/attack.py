@@ -1,4 +1,4 @@
-"""An attack: its name, its requests, and its limits in CPU seconds and MiB, never in wall time."""
+"""An attack: its name, its requests, and its limits in CPU seconds and MiB, and for a few in wall time."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field

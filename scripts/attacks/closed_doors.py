@@ -23,10 +23,10 @@ from tests.compat.wire_client import Closed, WireClient
 
 COMMAND_ROUNDS: Final = 200
 BROKER_RESOURCE: Final = 4
-STRANGER_ID: Final = 77
+UNREGISTERED_ID: Final = 77
 HOST: Final = "127.0.0.1"
 MAX_CONNECTIONS: Final = 40
-CROWD: Final = 300
+OPENED: Final = 300
 QUORUM_ROUNDS: Final = 5
 QUORUM_CONNECTIONS: Final = 200
 HELD_S: Final = 0.2
@@ -45,17 +45,17 @@ _JUNK: Final = (
 
 
 @contextmanager
-def _trap() -> Iterator[socket.socket]:
+def _unused_port() -> Iterator[socket.socket]:
     """Listen on a port to which no node should connect."""
     with socket.create_server((HOST, 0)) as listening:
         listening.setblocking(False)
         yield listening
 
 
-def _was_dialled(trap: socket.socket) -> bool:
+def _was_dialled(listening: socket.socket) -> bool:
     time.sleep(HELD_S)
     with suppress(BlockingIOError):
-        trap.accept()[0].close()
+        listening.accept()[0].close()
         return True
     return False
 
@@ -74,12 +74,13 @@ def _add_voter(client: WireClient, voter_id: int, port: int) -> Any:
 
 def _send_voters(nodes: Nodes) -> str:
     """Send AddRaftVoter with ids and endpoints of unregistered voters; AssertionError if a node connects."""
-    with _trap() as trap, nodes.connect(timeout_s=TIMEOUT_S) as client:
-        port = trap.getsockname()[1]
+    with _unused_port() as listening, nodes.connect(timeout_s=TIMEOUT_S) as client:
+        port = listening.getsockname()[1]
         codes = Counter(
-            int(_add_voter(client, STRANGER_ID + number, port).error_code) for number in range(COMMAND_ROUNDS)
+            int(_add_voter(client, UNREGISTERED_ID + number, port).error_code)
+            for number in range(COMMAND_ROUNDS)
         )
-        assert not _was_dialled(trap), "a node connected to a port that no voter has registered"
+        assert not _was_dialled(listening), "a node connected to a port that no voter has registered"
     assert set(codes) == {ErrorCode.INVALID_REQUEST}, in_words(codes)
     return in_words(codes)
 
@@ -93,7 +94,7 @@ def _commands(client: WireClient, port: int) -> Iterator[Any]:
         "coordinator_epoch": 1,
     }
     yield client.call("write_txn_markers", 1, markers=[marker])
-    yield _add_voter(client, STRANGER_ID, port)
+    yield _add_voter(client, UNREGISTERED_ID, port)
     for name in ("0", ""):
         configs = [{"name": "log.retention.ms", "config_operation": 0, "value": "1"}]
         resource = {"resource_type": BROKER_RESOURCE, "resource_name": name, "configs": configs}
@@ -103,11 +104,11 @@ def _commands(client: WireClient, port: int) -> Iterator[Any]:
 def _send_commands(nodes: Nodes) -> str:
     """Send every such command as a user without rights; AssertionError if one is allowed."""
     codes: Counter[int] = Counter()
-    with _trap() as trap, nodes.connect(timeout_s=TIMEOUT_S) as client:
+    with _unused_port() as listening, nodes.connect(timeout_s=TIMEOUT_S) as client:
         for _ in range(COMMAND_ROUNDS):
-            for answer in _commands(client, trap.getsockname()[1]):
+            for answer in _commands(client, listening.getsockname()[1]):
                 codes += codes_in(answer)
-        assert not _was_dialled(trap), "a node connected to a port that a user without rights named"
+        assert not _was_dialled(listening), "a node connected to a port that a user without rights named"
     assert set(codes) == {ErrorCode.CLUSTER_AUTHORIZATION_FAILED}, in_words(codes)
     return in_words(codes)
 
@@ -115,39 +116,40 @@ def _send_commands(nodes: Nodes) -> str:
 # ---- the last connections --------------------------------------------------------------------------------
 
 
-def _crowd(nodes: Nodes, stack: ExitStack) -> int:
+def _take_connections(nodes: Nodes, stack: ExitStack) -> int:
     """Open connections and send nothing; return how many are still open after a moment."""
     host, _, port = nodes.bootstrap.rpartition(":")
-    opened = [stack.enter_context(socket.create_connection((host, int(port)))) for _ in range(CROWD)]
+    opened = [stack.enter_context(socket.create_connection((host, int(port)))) for _ in range(OPENED)]
     time.sleep(HELD_S)
-    there = 0
+    open_count = 0
     for one in opened:
         one.setblocking(False)
         try:
-            there += bool(one.recv(1))
+            open_count += bool(one.recv(1))
         except BlockingIOError:
-            there += 1
+            open_count += 1
         except OSError:
             continue
-    return there
+    return open_count
 
 
-def _send_crowd(nodes: Nodes) -> str:
+def _take_all_connections(nodes: Nodes) -> str:
     """Take all connections, from this machine too; an administrator must still be able to connect."""
     with ExitStack() as stack:
-        there = _crowd(nodes, stack)
+        open_count = _take_connections(nodes, stack)
         began = time.monotonic()
-        with nodes.acting(Role.ADMINISTRATOR).connect(timeout_s=TIMEOUT_S) as administrator:
+        with nodes.as_role(Role.ADMINISTRATOR).connect(timeout_s=TIMEOUT_S) as administrator:
             brokers = administrator.call("metadata", 12, topics=[]).brokers
         assert brokers, "an administrator got a response without brokers"
-    return f"{there} of {CROWD} held; an administrator was logged in after {time.monotonic() - began:.2f} s"
+    login_s = time.monotonic() - began
+    return f"{open_count} of {OPENED} held; an administrator was logged in after {login_s:.2f} s"
 
 
 # ---- the quorum's port -----------------------------------------------------------------------------------
 
 
 def _quorum_address(nodes: Nodes) -> tuple[str, int]:
-    properties = nodes.processes[nodes.first].home.properties.read_text()
+    properties = nodes.processes[nodes.attacked].home.properties.read_text()
     found = re.search(r"CONTROLLER://([^:,\s]*):(\d+)", properties)
     assert found is not None, "the node has no controller listener"
     return found[1] or HOST, int(found[2])
@@ -202,12 +204,12 @@ SECURED: Final[Sequence[Attack]] = (
     replace(_VOTERS, name="voters-nowhere-secured", is_secure=True),
     Attack(
         name="all-connections",
-        sends=f"{CROWD} connections where {MAX_CONNECTIONS} are allowed, then one of an administrator",
-        send=_send_crowd,
+        sends=f"{OPENED} connections where {MAX_CONNECTIONS} are allowed, then one of an administrator",
+        send=_take_all_connections,
         cpu_s=3.0,
         settings={"max.connections": str(MAX_CONNECTIONS)},
         is_secure=True,
-        role=Role.STRANGER,
+        role=Role.UNAUTHENTICATED,
         node_counts=(1,),
     ),
 )

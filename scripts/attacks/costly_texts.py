@@ -85,9 +85,9 @@ def _create(chars: int) -> Callable[[Nodes], str]:
     return send
 
 
-def _tell_json(nodes: Nodes) -> str:
-    with urllib.request.urlopen(f"{nodes.rest}/v3/clusters", timeout=TIMEOUT_S) as told:
-        found: Any = json.load(told)
+def _produce_json(nodes: Nodes) -> str:
+    with urllib.request.urlopen(f"{nodes.rest}/v3/clusters", timeout=TIMEOUT_S) as response:
+        found: Any = json.load(response)
     url = f"{nodes.rest}/v3/clusters/{found['data'][0]['cluster_id']}/topics/{TOPIC}/records"
     answers = []
     for _ in range(DOCUMENTS):
@@ -131,7 +131,7 @@ ATTACKS: Final = (
     Attack(
         name="json-without-end",
         sends="10 documents over REST with 30,000 quotes in a text that does not end",
-        send=_tell_json,
+        send=_produce_json,
         prepare=_make,
         cpu_s=1,
     ),

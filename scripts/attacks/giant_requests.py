@@ -297,13 +297,13 @@ def _send(api: ApiKey, version: int, fields: Callable[[], Fields], nodes: Nodes)
 # Topics that are really created: with their partitions nearly as many records as one command may have.
 _MADE: Final = 4_900
 _MADE_NAMES: Final = [f"made-{number}" for number in range(_MADE)]
-_PATIENCE_MS: Final = 120_000
+_MAX_WAIT_MS: Final = 120_000
 
 
 def _made_topics() -> Fields:
     return {
         "topics": [{"name": one, "num_partitions": 1, "replication_factor": -1} for one in _MADE_NAMES],
-        "timeout_ms": _PATIENCE_MS,
+        "timeout_ms": _MAX_WAIT_MS,
     }
 
 
@@ -332,7 +332,7 @@ def _forget_topics(nodes: Nodes) -> None:
 
 
 def _deleted_topics() -> Fields:
-    return {"topic_names": _MADE_NAMES, "timeout_ms": _PATIENCE_MS}
+    return {"topic_names": _MADE_NAMES, "timeout_ms": _MAX_WAIT_MS}
 
 
 # One topic is one command, with a record for each partition.
@@ -342,11 +342,11 @@ _LARGE_TOPIC: Final = "large"
 
 def _large_topic() -> Fields:
     topic = {"name": _LARGE_TOPIC, "num_partitions": _MANY_PARTITIONS, "replication_factor": -1}
-    return {"topics": [topic], "timeout_ms": _PATIENCE_MS}
+    return {"topics": [topic], "timeout_ms": _MAX_WAIT_MS}
 
 
 def _deleted_large_topic() -> Fields:
-    return {"topic_names": [_LARGE_TOPIC], "timeout_ms": _PATIENCE_MS}
+    return {"topic_names": [_LARGE_TOPIC], "timeout_ms": _MAX_WAIT_MS}
 
 
 def _make_large_topic(nodes: Nodes) -> None:
@@ -387,7 +387,7 @@ CHANGES: Final[Sequence[tuple[str, ApiKey, int, Callable[[], Fields], Callable[[
         3,
         lambda: {
             "topics": [{"name": one, "count": 2, "assignments": None} for one in _MADE_NAMES],
-            "timeout_ms": _PATIENCE_MS,
+            "timeout_ms": _MAX_WAIT_MS,
         },
         _make_topics,
         f"{_MADE:,} topics get a second partition",
@@ -427,25 +427,32 @@ CHANGES: Final[Sequence[tuple[str, ApiKey, int, Callable[[], Fields], Callable[[
 )
 
 # Sent to every node at once: of each kind of work, the largest request that is still accepted.
-_CROWD: Final = (ApiKey.METADATA, ApiKey.DESCRIBE_GROUPS, ApiKey.CREATE_PARTITIONS, ApiKey.DESCRIBE_CONFIGS)
-CROWD_S: Final = 8.0
+_FLOOD_APIS: Final = (
+    ApiKey.METADATA,
+    ApiKey.DESCRIBE_GROUPS,
+    ApiKey.CREATE_PARTITIONS,
+    ApiKey.DESCRIBE_CONFIGS,
+)
+FLOOD_ALL_S: Final = 8.0
 SESSION_MS: Final = 3_000  # a third of the default
 UNBOUNDED: Final = 1e12  # bytes a second
 FENCED: Final = "The controller has fenced this broker"  # a node logs this about itself
 
 
-def _crowd(nodes: Nodes) -> str:
+def _flood_all_nodes(nodes: Nodes) -> str:
     """Send giant requests to all nodes repeatedly, each kind over a connection of its own."""
     maker = object.__new__(WireClient)
     maker.client_id, maker.correlation_id = "attack", 0
     frames = [
         maker.frame(api.name.lower(), version, **fields())
         for api, version, fields, _ in REQUESTS
-        if api in _CROWD
+        if api in _FLOOD_APIS
     ]
     with ThreadPoolExecutor(len(frames) * len(nodes.bootstraps)) as clients:
         sent = [
-            clients.submit(flood, one, frame, UNBOUNDED, CROWD_S) for one in nodes.each() for frame in frames
+            clients.submit(flood, one, frame, UNBOUNDED, FLOOD_ALL_S)
+            for one in nodes.each()
+            for frame in frames
         ]
         total = sum(each.result() for each in sent)
     assert FENCED not in nodes.log(), "a node was fenced"
@@ -478,9 +485,10 @@ ATTACKS: Final[Sequence[Attack]] = (
         for name, api, version, fields, prepare, words in CHANGES
     ),
     Attack(
-        name="giant-crowd",
-        sends=f"{len(_CROWD)} giant requests at once to each node for {CROWD_S:g} s; short broker sessions",
-        send=_crowd,
+        name="giant-all-nodes",
+        sends=f"{len(_FLOOD_APIS)} giant requests at once to each node for {FLOOD_ALL_S:g} s; "
+        "short broker sessions",
+        send=_flood_all_nodes,
         settings={"broker.session.timeout.ms": str(SESSION_MS), "broker.heartbeat.interval.ms": "500"},
         cpu_s=60.0,  # all that the processors have: only fencing is judged
         growth_mib=400.0,  # frames of 32 MB, their decoded forms, and the responses

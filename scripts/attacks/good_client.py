@@ -31,7 +31,7 @@ from tests.compat.wire_client import Closed, WireClient, eventually
 ROOT: Final = Path(__file__).resolve().parents[2]
 PAUSE_S: Final = 0.02
 TIMEOUT_S: Final = 30.0  # as clients have by default
-PATIENCE_S: Final = 6 * TIMEOUT_S  # each of its last calls may take its whole timeout
+WAIT_LIMIT_S: Final = 6 * TIMEOUT_S  # each of its last calls may take its whole timeout
 PARTITIONS: Final = 6
 SESSION_MS: Final = 30_000
 READY: Final = "READY"
@@ -72,7 +72,7 @@ class GoodClient:
 
     def begin(self) -> None:
         """Start producing, fetching and sending heartbeats."""
-        self._tell(BEGIN)
+        self._write_line(BEGIN)
         self._until_ready()
 
     def finish(self) -> Seen:
@@ -80,11 +80,11 @@ class GoodClient:
 
         The process ends after a failure, because its connections may be gone.
         """
-        self._tell(FINISH)
-        told = self._line()
-        if not told:
+        self._write_line(FINISH)
+        line = self._line()
+        if not line:
             raise RuntimeError("the good client has ended")
-        fields: dict[str, Any] = json.loads(told)
+        fields: dict[str, Any] = json.loads(line)
         seen = Seen(**{**fields, "failures": tuple(fields["failures"]), "moved": tuple(fields["moved"])})
         if seen.failures:
             self.kill()
@@ -96,7 +96,7 @@ class GoodClient:
             self._process.kill()
             self._process.communicate()
 
-    def _tell(self, word: str) -> None:
+    def _write_line(self, word: str) -> None:
         assert self._process.stdin is not None
         self._process.stdin.write(f"{word}\n")
         self._process.stdin.flush()
@@ -107,9 +107,9 @@ class GoodClient:
             raise RuntimeError("the good client could not start")
 
     def _line(self) -> str:
-        """Return the next line of output; empty if the process has ended or is silent for PATIENCE_S."""
+        """Return the next line of output; empty if the process has ended or is silent for WAIT_LIMIT_S."""
         assert self._process.stdout is not None
-        if not select.select([self._process.stdout], [], [], PATIENCE_S)[0]:
+        if not select.select([self._process.stdout], [], [], WAIT_LIMIT_S)[0]:
             return ""
         return self._process.stdout.readline().strip()
 
@@ -130,10 +130,10 @@ def main(bootstraps: list[str], properties: str = "") -> None:
         assert not created.topics[0].error_code, created
     print(READY, flush=True)
     while sys.stdin.readline().strip() == BEGIN:
-        print(json.dumps(_behave(bootstraps, connected, topic)), flush=True)
+        print(json.dumps(_work(bootstraps, connected, topic)), flush=True)
 
 
-def _behave(bootstraps: list[str], connected: Callable[[str], WireClient], topic: str) -> dict[str, Any]:
+def _work(bootstraps: list[str], connected: Callable[[str], WireClient], topic: str) -> dict[str, Any]:
     """Produce, fetch and send heartbeats until a line comes on the input; return the fields of `Seen`."""
     group = f"good-{uuid.uuid4().hex[:8]}"
     with connected(bootstraps[0]) as client:
@@ -147,25 +147,25 @@ def _behave(bootstraps: list[str], connected: Callable[[str], WireClient], topic
     with ExitStack() as stack:
         data = stack.enter_context(connected(bootstraps[leader]))
         member = stack.enter_context(connected(bootstraps[home]))
-        mine = _joined(member, group)
+        identity = _joined(member, group)
         print(READY, flush=True)
-        asks = (
+        requests = (
             lambda: _produce(data, topic),
             lambda: _fetch(data, topic),
-            lambda: _heartbeat(member, mine),
+            lambda: _heartbeat(member, identity),
         )
         while not select.select([sys.stdin], [], [], PAUSE_S)[0]:
             rounds += 1
-            for ask in asks:
+            for request in requests:
                 began = time.perf_counter()
                 try:
-                    ask()
+                    request()
                 except (Closed, OSError, AssertionError) as error:
                     failures.append(f"{type(error).__name__}: {error}"[:200])
                 times.append((time.perf_counter() - began) * 1000)
         sys.stdin.readline()
         if not failures:
-            member.call("leave_group", 1, group_id=group, member_id=mine["member_id"])
+            member.call("leave_group", 1, group_id=group, member_id=identity["member_id"])
     with connected(bootstraps[-1]) as client:
         after = _leaders(client, topic)
     places = quantiles(times, n=100) if len(times) > 1 else [0.0] * 99
@@ -185,8 +185,8 @@ def _behave(bootstraps: list[str], connected: Callable[[str], WireClient], topic
 
 def _leaders(client: WireClient, topic: str) -> list[tuple[int, int]]:
     """Return the leader and the leader epoch of each partition."""
-    (told,) = client.call("metadata", 12, topics=[{"name": topic}]).topics
-    partitions = sorted(told.partitions, key=lambda one: one.partition_index)
+    (described,) = client.call("metadata", 12, topics=[{"name": topic}]).topics
+    partitions = sorted(described.partitions, key=lambda one: one.partition_index)
     return [(one.leader_id, one.leader_epoch) for one in partitions]
 
 
@@ -215,19 +215,19 @@ def _joined(member: WireClient, group: str) -> dict[str, Any]:
         )
 
     joined = eventually(join, lambda one: not one.error_code)
-    mine = {
+    identity = {
         "group_id": group,
         "generation_id": joined.generation_id,
         "member_id": joined.member_id,
     }
     assignments = [{"member_id": joined.member_id, "assignment": b"x"}]
-    assert not member.call("sync_group", 2, assignments=assignments, **mine).error_code
+    assert not member.call("sync_group", 2, assignments=assignments, **identity).error_code
 
-    return mine
+    return identity
 
 
-def _heartbeat(member: WireClient, mine: dict[str, Any]) -> None:
-    code = member.call("heartbeat", 2, **mine).error_code
+def _heartbeat(member: WireClient, identity: dict[str, Any]) -> None:
+    code = member.call("heartbeat", 2, **identity).error_code
     assert not code, f"a heartbeat got error {code}"
 
 

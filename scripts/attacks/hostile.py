@@ -28,11 +28,11 @@ def at_leader(nodes: Nodes, topic: str) -> Nodes:
     with nodes.connect() as client:
 
         def leader() -> int:
-            (told,) = client.call("metadata", 12, topics=[{"name": topic}]).topics
-            return next((int(one.leader_id) for one in told.partitions if not one.partition_index), -1)
+            (described,) = client.call("metadata", 12, topics=[{"name": topic}]).topics
+            return next((int(one.leader_id) for one in described.partitions if not one.partition_index), -1)
 
         found = eventually(leader, lambda one: one >= 0)
-    return next(one for one in nodes.each() if one.first == found)
+    return next(one for one in nodes.each() if one.attacked == found)
 
 
 def flood(nodes: Nodes, frame: bytes, bytes_per_s: float, seconds: float = FLOOD_S) -> int:

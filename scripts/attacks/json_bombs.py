@@ -16,14 +16,14 @@ from ottla.logstore.compression import Compression
 from ottla.logstore.record import build_batch
 from tests.compat.wire_client import eventually
 
-SHOWN: Final = "json-shown"
-TOLD: Final = "json-told"
-PAGED: Final = "json-paged"
+READ_TOPIC: Final = "json-read"
+PRODUCED_TOPIC: Final = "json-produced"
+PAGED_TOPIC: Final = "json-paged"
 PARTS: Final = 3_000_000
 ARRAY: Final = b"[" + b"{}," * PARTS + b"{}]"  # 9 MB, 1.3 kB as a batch of zstd
 PARTITIONS: Final = 100
 LARGE: Final = b"x" * 900_000
-READINGS: Final = ("count=1", "count=1&filter=$.a=1", "offset=-1&count=50&filter=nothing")
+READ_QUERIES: Final = ("count=1", "count=1&filter=$.a=1", "offset=-1&count=50&filter=nothing")
 
 
 def _make(nodes: Nodes, topic: str, partitions: int, value: bytes | None) -> None:
@@ -55,28 +55,28 @@ def _records_url(nodes: Nodes, topic: str) -> str:
     return f"/v3/clusters/{cluster}/topics/{topic}/records"
 
 
-def _show(nodes: Nodes) -> str:
-    url = _records_url(nodes, SHOWN)
-    answers = [get(nodes.rest, f"{url}?{query}&timeout_ms=5000") for query in READINGS]
+def _read(nodes: Nodes) -> str:
+    url = _records_url(nodes, READ_TOPIC)
+    answers = [get(nodes.rest, f"{url}?{query}&timeout_ms=5000") for query in READ_QUERIES]
     assert {status for status, _ in answers} == {200}, answers
     return f"{len(answers)} pages, the longest {max(len(body) for _, body in answers):,} bytes"
 
 
-def _tell(nodes: Nodes) -> str:
-    url = nodes.rest + _records_url(nodes, TOLD)
+def _produce(nodes: Nodes) -> str:
+    url = nodes.rest + _records_url(nodes, PRODUCED_TOPIC)
     document = b'{"value":{"type":"JSON","data":' + ARRAY + b"}}"
     request = urllib.request.Request(url, document, {"Content-Type": "application/json"})
     try:
         with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:
-            told: Any = json.load(answer)
+            answered: Any = json.load(answer)
     except urllib.error.HTTPError as error:
         return f"status {error.code}"
-    assert told["error_code"] >= 400, f"a document of {PARTS:,} values was accepted"
-    return f"error code {told['error_code']}"
+    assert answered["error_code"] >= 400, f"a document of {PARTS:,} values was accepted"
+    return f"error code {answered['error_code']}"
 
 
 def _page(nodes: Nodes) -> str:
-    url = _records_url(nodes, PAGED)
+    url = _records_url(nodes, PAGED_TOPIC)
     statuses: Counter[int] = Counter()
     for query in ("offset=earliest&count=1000", "offset=earliest&filter=nothing&timeout_ms=3000"):
         statuses[get(nodes.rest, f"{url}?{query}")[0]] += 1
@@ -88,16 +88,16 @@ ATTACKS: Final[Sequence[Attack]] = (
     Attack(
         name="json-of-many-values-shown",
         sends=f"pages and filters over a record of {PARTS:,} values of JSON, which is 1.3 kB compressed",
-        send=_show,
-        prepare=lambda nodes: _make(nodes, SHOWN, 1, ARRAY),
+        send=_read,
+        prepare=lambda nodes: _make(nodes, READ_TOPIC, 1, ARRAY),
         cpu_s=3.0,
         node_counts=(1,),
     ),
     Attack(
         name="json-of-many-values-told",
         sends=f"a record of {PARTS:,} values of JSON over REST",
-        send=_tell,
-        prepare=lambda nodes: _make(nodes, TOLD, 1, None),
+        send=_produce,
+        prepare=lambda nodes: _make(nodes, PRODUCED_TOPIC, 1, None),
         cpu_s=2.0,
         node_counts=(1,),
     ),
@@ -105,7 +105,7 @@ ATTACKS: Final[Sequence[Attack]] = (
         name="pages-over-many-partitions",
         sends=f"pages over {PARTITIONS} partitions that have a record of {len(LARGE):,} bytes each",
         send=_page,
-        prepare=lambda nodes: _make(nodes, PAGED, PARTITIONS, LARGE),
+        prepare=lambda nodes: _make(nodes, PAGED_TOPIC, PARTITIONS, LARGE),
         cpu_s=5.0,
         node_counts=(1,),
     ),

@@ -31,8 +31,8 @@ class Kubelet:
     """A process that requests /healthz repeatedly. Its measurements are set by `finish`."""
 
     def __init__(self, url: str) -> None:
-        self.longest_s = self.at_rest_s = 0.0
-        self.asked = 0
+        self.longest_s = self.rest_longest_s = 0.0
+        self.requests = 0
         self.failures: list[str] = []
         self._process = subprocess.Popen(
             [sys.executable, "-m", "attacks.probes", url],
@@ -44,16 +44,20 @@ class Kubelet:
 
     def finish(self) -> None:
         """Stop after the current probe, and read the measurements."""
-        told, _ = self._process.communicate(timeout=TIMEOUT_S)
-        found = json.loads(told)
-        self.asked, self.longest_s, self.failures = found["asked"], found["longest_s"], found["failures"]
+        output, _ = self._process.communicate(timeout=TIMEOUT_S)
+        found = json.loads(output)
+        self.requests, self.longest_s, self.failures = (
+            found["requests"],
+            found["longest_s"],
+            found["failures"],
+        )
 
 
 @contextmanager
 def probed(nodes: Nodes) -> Iterator[Kubelet]:
     """Probe the first node while the block runs; yield the measurements at the port of its probes.
 
-    `at_rest_s` is the longest probe at the REST API. AssertionError if a probe failed at either.
+    `rest_longest_s` is the longest probe at the REST API. AssertionError if a probe failed at either.
     """
     kubelet, other = Kubelet(probe_url(nodes)), Kubelet(nodes.rest)
     try:
@@ -61,6 +65,6 @@ def probed(nodes: Nodes) -> Iterator[Kubelet]:
     finally:
         kubelet.finish()
         other.finish()
-        kubelet.at_rest_s = other.longest_s
+        kubelet.rest_longest_s = other.longest_s
     failures = kubelet.failures + other.failures
     assert not failures, f"{len(failures)} probes failed: {failures[:3]}"

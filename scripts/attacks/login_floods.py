@@ -62,15 +62,15 @@ def _make_user(nodes: Nodes) -> None:
 def _try(client: WireClient, mechanism: str, tokens: Sequence[bytes]) -> str:
     """Log in with these tokens; return the result in words."""
     try:
-        told: Any = client.call("sasl_handshake", 1, mechanism=mechanism)
+        answer: Any = client.call("sasl_handshake", 1, mechanism=mechanism)
         for token in tokens:
-            if not told.error_code:
-                told = client.call("sasl_authenticate", 2, auth_bytes=token)
+            if not answer.error_code:
+                answer = client.call("sasl_authenticate", 2, auth_bytes=token)
     except (Closed, TimeoutError, ssl.SSLError, BrokenPipeError):
         return "closed"
-    if told.error_code:
-        return f"error {told.error_code}"
-    return "rejected by the mechanism" if told.auth_bytes else TAKEN
+    if answer.error_code:
+        return f"error {answer.error_code}"
+    return "rejected by the mechanism" if answer.auth_bytes else TAKEN
 
 
 def _address(number: int) -> str:
@@ -83,17 +83,17 @@ def _flood(mechanism: str, tokens: Callable[[int], Sequence[bytes]], nodes: Node
     until = time.monotonic() + SECONDS
 
     def work(place: int) -> Counter[str]:
-        told: Counter[str] = Counter()
+        results: Counter[str] = Counter()
         number = place
         while time.monotonic() < until:
             number += THREADS
             try:
                 left_s = max(0.05, until - time.monotonic())
                 with nodes.connect(timeout_s=left_s, source=_address(number)) as client:
-                    told[_try(client, mechanism, tokens(number))] += 1
+                    results[_try(client, mechanism, tokens(number))] += 1
             except OSError:
-                told["refused"] += 1
-        return told
+                results["refused"] += 1
+        return results
 
     with ThreadPoolExecutor(THREADS) as threads:
         total = sum(threads.map(work, range(THREADS)), Counter[str]())
@@ -195,14 +195,14 @@ def _token_bombs(number: int) -> Sequence[bytes]:
 # ---- the REST API --------------------------------------------------------------------------------------
 
 
-def _asked(
+def _request_status(
     nodes: Nodes, method: str, path: str, *, source: str, headers: Mapping[str, str], body: str = ""
 ) -> int:
     assert nodes.access is not None
-    where = urlsplit(nodes.rest)
+    address = urlsplit(nodes.rest)
     connection = http.client.HTTPSConnection(
-        str(where.hostname),
-        where.port,
+        str(address.hostname),
+        address.port,
         timeout=TIMEOUT_S,
         source_address=(source, 0),
         context=tls_context(nodes.access.authority),
@@ -216,37 +216,37 @@ def _asked(
         connection.close()
 
 
-def _rest_flood(count: int, ask: Callable[[int], int]) -> Counter[str]:
+def _rest_flood(count: int, request: Callable[[int], int]) -> Counter[str]:
     counted: Counter[str] = Counter()
     lock = threading.Lock()
 
     def one(number: int) -> None:
-        told = "closed"
+        status = "closed"
         with suppress(OSError, http.client.HTTPException):
-            told = str(ask(number))
+            status = str(request(number))
         with lock:
-            counted[told] += 1
+            counted[status] += 1
 
     with ThreadPoolExecutor(THREADS) as threads:
         list(threads.map(one, range(count)))
     return counted
 
 
-def _told(counted: Counter[str]) -> str:
+def _summary(counted: Counter[str]) -> str:
     return ", ".join(f"{count} x {word}" for word, count in sorted(counted.items()))
 
 
 def _basic_logins(nodes: Nodes) -> str:
     """Send wrong passwords of many users, from many addresses."""
 
-    def ask(number: int) -> int:
+    def request(number: int) -> int:
         login = base64.b64encode(f"{PLAIN_USER if number % 2 else number}:{WRONG}{number}".encode()).decode()
         headers = {"Authorization": f"Basic {login}"}
-        return _asked(nodes, "GET", "/v3/clusters", source=_address(number), headers=headers)
+        return _request_status(nodes, "GET", "/v3/clusters", source=_address(number), headers=headers)
 
-    counted = _rest_flood(BASIC_LOGINS, ask)
-    assert not counted["200"], _told(counted)
-    return _told(counted)
+    counted = _rest_flood(BASIC_LOGINS, request)
+    assert not counted["200"], _summary(counted)
+    return _summary(counted)
 
 
 def _sessions(nodes: Nodes) -> str:
@@ -254,15 +254,17 @@ def _sessions(nodes: Nodes) -> str:
     body = json.dumps({"user": USER, "password": USER_PASSWORD})
     headers = {"Content-Type": "application/json", "Origin": nodes.rest}
 
-    def ask(number: int) -> int:
-        return _asked(nodes, "POST", "/console/login", source="127.0.0.1", headers=headers, body=body)
+    def request(number: int) -> int:
+        return _request_status(
+            nodes, "POST", "/console/login", source="127.0.0.1", headers=headers, body=body
+        )
 
-    counted = _rest_flood(SESSIONS, ask)
-    assert counted["200"], _told(counted)
-    return _told(counted)
+    counted = _rest_flood(SESSIONS, request)
+    assert counted["200"], _summary(counted)
+    return _summary(counted)
 
 
-_LOGIN: Final[dict[str, Any]] = {"is_secure": True, "role": Role.STRANGER, "node_counts": (1,)}
+_LOGIN: Final[dict[str, Any]] = {"is_secure": True, "role": Role.UNAUTHENTICATED, "node_counts": (1,)}
 
 ATTACKS: Final[Sequence[Attack]] = (
     Attack(

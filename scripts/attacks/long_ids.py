@@ -63,7 +63,7 @@ def _old_ids(nodes: Nodes) -> str:
     """Request the longest ids that APIs accept for groups from before the limit on ids."""
     maker = object.__new__(WireClient)
     maker.client_id, maker.correlation_id = "attack", 0
-    told = []
+    outcomes = []
     for api, version, name in (
         ("find_coordinator", 4, "coordinator_keys"),
         ("describe_groups", 5, "groups"),
@@ -71,8 +71,8 @@ def _old_ids(nodes: Nodes) -> str:
         ("describe_transactions", 0, "transactional_ids"),
     ):
         frame = maker.frame(api, version, **{name: [letter * 32_700 for letter in "ab"]})
-        told.append(f"{flood(nodes, frame, FLOOD_BYTES_PER_S, FLOOD_S / 4)} answers")
-    return ", ".join(told)
+        outcomes.append(f"{flood(nodes, frame, FLOOD_BYTES_PER_S, FLOOD_S / 4)} answers")
+    return ", ".join(outcomes)
 
 
 def _join_with_payloads(nodes: Nodes) -> str:
@@ -84,12 +84,12 @@ def _join_with_payloads(nodes: Nodes) -> str:
         "member_id": "",
         "protocol_type": "attack",
     }
-    told = []
+    outcomes = []
     for count, size in ((1, SPACE), (SPACE // PAYLOAD_BYTES, PAYLOAD_BYTES)):
         offered = [{"name": f"{number}", "metadata": bytes(size)} for number in range(count)]
-        told.append(ask(nodes, "join_group", 3, protocols=offered, **fields))
-    assert "INVALID_REQUEST" in told[0], told
-    return "; ".join(told)
+        outcomes.append(ask(nodes, "join_group", 3, protocols=offered, **fields))
+    assert "INVALID_REQUEST" in outcomes[0], outcomes
+    return "; ".join(outcomes)
 
 
 def _init_producer_id(nodes: Nodes, transactional_id: str) -> str:
@@ -118,11 +118,11 @@ def _list_transactions(nodes: Nodes) -> str:
     for number in range(3):
         made = _init_producer_id(nodes, "".join("ab"[7**one % 11 % 2] for one in range(1_000)) + f"{number}")
         assert made == "1 x NONE", made
-    told = [
+    outcomes = [
         ask(nodes, "list_transactions", 2, transactional_id_pattern=pattern)
         for pattern in ("(?:.?){690}", "[ab]*a[ab]{100}|(?:.?){690}")
     ]
-    return "; ".join(told)
+    return "; ".join(outcomes)
 
 
 # A frame of 96 MB, which is held whole (receive_buffers of the budget), and what is read behind it.

@@ -34,7 +34,7 @@ def _prepare(nodes: Nodes) -> None:
     with nodes.connect() as client:
         wanted = [{"name": TOPIC, "num_partitions": 1, "replication_factor": 1}]
         client.call("create_topics", 7, topics=wanted, timeout_ms=30_000)
-        eventually(lambda: _commit(client, "honest"), lambda told: "NONE" in told)
+        eventually(lambda: _commit(client, "honest"), lambda code: "NONE" in code)
 
 
 def _send(nodes: Nodes) -> str:
@@ -137,12 +137,12 @@ ATTACKS: Final[Sequence[Attack]] = (
     ),
     Attack(
         name="metrics-bomb",
-        sends="300 groups with names of 32,000 backslashes, 3,000 with 1,000, and scrapes",
+        sends=f"{LONG_GROUPS} groups with names of 32,000 backslashes, {GROUPS:,} with 1,000, and scrapes",
         send=_send,
         prepare=_prepare,
         cpu_s=5.0,
-        # 3,300 groups (groups_and_ids of the budget) of some 10 kB each, and expositions of up to 32 MiB, in
-        # pieces and joined.
+        # 3,000 groups (groups_and_ids of the memory budget) of some 10 kB each, and expositions of up to
+        # 32 MiB, in pieces and joined.
         growth_mib=192.0,
         node_counts=(1,),
     ),

@@ -41,15 +41,15 @@ class Nodes:
     processes: tuple[NodeProcess, ...]
     access: Access | None = None  # None: the nodes are open
     role: Role = Role.ADMINISTRATOR  # of the connections
-    first: int = 0  # the index of the node that is attacked
+    attacked: int = 0  # the index of the node that is attacked
 
-    def acting(self, role: Role) -> "Nodes":
+    def as_role(self, role: Role) -> "Nodes":
         """Return these nodes with connections of another role."""
         return replace(self, role=role)
 
     def each(self) -> "list[Nodes]":
         """Return these nodes once for each node, as the one that is attacked."""
-        return [replace(self, first=place) for place in range(len(self.processes))]
+        return [replace(self, attacked=index) for index in range(len(self.processes))]
 
     def connect(
         self, *, client_id: str | None = "attack", timeout_s: float = CALL_TIMEOUT_S, source: str = ""
@@ -66,11 +66,11 @@ class Nodes:
             source=source,
         )
 
-    def scrape(self, place: int = 0) -> bytes:
+    def scrape(self, index: int = 0) -> bytes:
         """Return the metrics of a node, as Prometheus reads them."""
         access = self.access
         headers = {} if access is None else access.basic(Role.ADMINISTRATOR)
-        request = urllib.request.Request(f"{self.processes[place].rest}/metrics", headers=dict(headers))
+        request = urllib.request.Request(f"{self.processes[index].rest}/metrics", headers=dict(headers))
         context = None if access is None else tls_context(access.authority)
         with urllib.request.urlopen(request, timeout=SCRAPE_TIMEOUT_S, context=context) as answer:
             content: Any = answer.read()
@@ -79,7 +79,7 @@ class Nodes:
     @property
     def bootstrap(self) -> str:
         """HOST:PORT of the attacked node."""
-        return self.processes[self.first].bootstrap
+        return self.processes[self.attacked].bootstrap
 
     @property
     def bootstraps(self) -> list[str]:
@@ -111,11 +111,11 @@ class Nodes:
 
     def longest_turn_s(self) -> float:
         """Return the longest turn of a node's loop since the last call, in CPU time of the loop's thread."""
-        return max(self._gauge(place, LONGEST_TURN) for place in range(len(self.processes)))
+        return max(self._gauge(index, LONGEST_TURN) for index in range(len(self.processes)))
 
-    def _gauge(self, place: int, name: str) -> float:
-        found = re.search(rf"^{name} (\S+)$", self.scrape(place).decode(), flags=re.M)
-        assert found is not None, f"node {place} has no {name}"
+    def _gauge(self, index: int, name: str) -> float:
+        found = re.search(rf"^{name} (\S+)$", self.scrape(index).decode(), flags=re.M)
+        assert found is not None, f"node {index} has no {name}"
         return float(found[1])
 
     def log(self) -> str:

@@ -20,7 +20,7 @@ from tests.compat.wire_client import WireClient, eventually, message_class
 TOPIC: Final = "poisoned"
 LARGE_TOPIC: Final = "poisoned-members"
 ROUNDS: Final = 40
-LYING_ROUNDS: Final = 1_500
+OVERSTATED_ROUNDS: Final = 1_500
 IN_FLIGHT: Final = 50
 MEMBERS: Final = 125_000
 MEMBER_ROUNDS: Final = 4
@@ -67,7 +67,7 @@ def poisons() -> dict[str, bytes]:
     return wrong
 
 
-def lying() -> bytes:
+def overstated() -> bytes:
     """Return a batch of one record that claims 2^31-1; 1,500 such batches once created 6,003 files."""
     return batch(records_count=MOST, last_offset_delta=MOST - 1)
 
@@ -83,11 +83,11 @@ def _make(nodes: Nodes, topic: str, **configs: str) -> None:
         }
         client.call("create_topics", 7, topics=[wanted], timeout_ms=30_000)
     leader = at_leader(nodes, topic)
-    told = eventually(lambda: _produced(leader, topic, [batch()]), lambda codes: set(codes) == {0})
-    assert set(told) == {0}, in_words(told)
+    codes = eventually(lambda: _produce(leader, topic, [batch()]), lambda codes: set(codes) == {0})
+    assert set(codes) == {0}, in_words(codes)
 
 
-def _produced(nodes: Nodes, topic: str, batches: Sequence[bytes]) -> Counter[int]:
+def _produce(nodes: Nodes, topic: str, batches: Sequence[bytes]) -> Counter[int]:
     """Produce each batch in a request of its own, IN_FLIGHT at a time; return the error codes."""
     codes: Counter[int] = Counter()
     response = message_class("produce", "Response")
@@ -115,13 +115,13 @@ def _files(nodes: Nodes, topic: str) -> int:
     return sum(1 for home in homes for one in home.glob(f"*/{topic}-0/*") if one.is_file())
 
 
-def _refused(nodes: Nodes, topic: str, batches: Sequence[bytes]) -> str:
-    """Produce the batches; AssertionError if a node accepts one, or keeps anything of one."""
+def _check_refusals(nodes: Nodes, topic: str, batches: Sequence[bytes]) -> str:
+    """Produce the batches, and return the error codes; AssertionError if a node accepts or keeps any."""
     leader = at_leader(nodes, topic)
     files = _files(nodes, topic)
     with leader.connect() as client:
         end = _end_offset(client, topic)
-        codes = _produced(leader, topic, batches)
+        codes = _produce(leader, topic, batches)
         assert not codes[0], f"{codes[0]} poisoned batches were accepted"
         assert _end_offset(client, topic) == end, "a part of a poisoned batch is in the log"
         partition = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1 << 20}
@@ -138,13 +138,13 @@ def _prepare(nodes: Nodes) -> None:
 
 
 def _send_each(nodes: Nodes) -> str:
-    taken = [name for name, one in poisons().items() if _produced(at_leader(nodes, TOPIC), TOPIC, [one])[0]]
+    taken = [name for name, one in poisons().items() if _produce(at_leader(nodes, TOPIC), TOPIC, [one])[0]]
     assert not taken, f"accepted: {', '.join(taken)}"
-    return _refused(nodes, TOPIC, [*poisons().values()] * ROUNDS)
+    return _check_refusals(nodes, TOPIC, [*poisons().values()] * ROUNDS)
 
 
-def _send_lying(nodes: Nodes) -> str:
-    return _refused(nodes, TOPIC, [lying()] * LYING_ROUNDS)
+def _send_overstated(nodes: Nodes) -> str:
+    return _check_refusals(nodes, TOPIC, [overstated()] * OVERSTATED_ROUNDS)
 
 
 def _prepare_members(nodes: Nodes) -> None:
@@ -154,7 +154,7 @@ def _prepare_members(nodes: Nodes) -> None:
 def _send_members(nodes: Nodes) -> str:
     empty = gzip.compress(b"", mtime=0)
     poison = batch(attributes=GZIP, records=empty * MEMBERS)
-    return _refused(nodes, LARGE_TOPIC, [poison] * MEMBER_ROUNDS)
+    return _check_refusals(nodes, LARGE_TOPIC, [poison] * MEMBER_ROUNDS)
 
 
 ATTACKS: Final[Sequence[Attack]] = (
@@ -167,8 +167,8 @@ ATTACKS: Final[Sequence[Attack]] = (
     ),
     Attack(
         name="lying-counts",
-        sends=f"{LYING_ROUNDS:,} batches of one record that claim 2,147,483,647",
-        send=_send_lying,
+        sends=f"{OVERSTATED_ROUNDS:,} batches of one record that claim 2,147,483,647",
+        send=_send_overstated,
         prepare=_prepare,
         cpu_s=2.0,
     ),

@@ -45,7 +45,7 @@ def main(url: str) -> None:
     """Send requests until the input ends, and print the measurements."""
     is_over = threading.Event()
     threading.Thread(target=lambda: (sys.stdin.read(), is_over.set()), daemon=True).start()
-    asked, longest_s, failures = 0, 0.0, []
+    requests, longest_s, failures = 0, 0.0, []
     while True:
         began = time.monotonic()
         try:
@@ -55,11 +55,11 @@ def main(url: str) -> None:
         else:
             if status != 200:
                 failures.append(str(status))
-        asked += 1
+        requests += 1
         longest_s = max(longest_s, time.monotonic() - began)
         if is_over.wait(PROBE_PAUSE_S):
             break
-    print(json.dumps({"asked": asked, "longest_s": longest_s, "failures": failures}))
+    print(json.dumps({"requests": requests, "longest_s": longest_s, "failures": failures}))
 
 
 if __name__ == "__main__":

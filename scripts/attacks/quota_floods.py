@@ -14,7 +14,7 @@ from tests.compat.wire_client import Closed
 CLIENT_IDS: Final = 50_000
 PIPELINED: Final = 50
 ID_CHARS: Final = 200
-IMPATIENT: Final = "impatient"
+THROTTLED_CLIENT: Final = "impatient"
 CONNECTIONS: Final = 8
 SECONDS: Final = 3.0
 # Settings of its own, so that no other attack shares these nodes: the quotas stay on them.
@@ -46,10 +46,10 @@ def _many_ids(nodes: Nodes) -> str:
     return f"{answered} answers"
 
 
-def _impatient(nodes: Nodes) -> str:
+def _ignore_throttle(nodes: Nodes) -> str:
     def send(_: int) -> int:
         sent = 0
-        with nodes.connect(client_id=IMPATIENT, timeout_s=SECONDS) as client:
+        with nodes.connect(client_id=THROTTLED_CLIENT, timeout_s=SECONDS) as client:
             frames = client.frame("api_versions", 2) * 1_000
             until = time.monotonic() + SECONDS
             try:
@@ -77,8 +77,8 @@ ATTACKS: Final[Sequence[Attack]] = (
     Attack(
         name="impatient-clients",
         sends=f"{CONNECTIONS} connections beyond their quota that send as much as the node accepts",
-        prepare=partial(_set_quota, "request_percentage", 0.0001, IMPATIENT),
-        send=_impatient,
+        prepare=partial(_set_quota, "request_percentage", 0.0001, THROTTLED_CLIENT),
+        send=_ignore_throttle,
         cpu_s=1.0,
         settings=SETTINGS,
     ),

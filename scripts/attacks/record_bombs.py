@@ -28,8 +28,8 @@ MILLION: Final = 1_000_000
 MANY_BOMBS: Final = 100
 TINY: Final = bytes.fromhex("0c000000010100")  # no key, no value
 # The largest timestamp, which a header claims though no record has it; within the range that a topic accepts.
-LIE_MS: Final = int(time.time() * 1000) + 1_800_000
-LATE_MS: Final = LIE_MS - 1
+CLAIMED_MS: Final = int(time.time() * 1000) + 1_800_000
+LOOKUP_MS: Final = CLAIMED_MS - 1
 GONE_CLIENTS: Final = 8
 TAIL_S: Final = 2.0
 # Requests as the console sends them: the newest records, a search, and the records since a time.
@@ -39,7 +39,7 @@ CONSOLE_PAGES: Final = (
     f"timestamp={int(time.time() * 1000) - 3_600_000}&count=50&timeout_ms=1500",
 )
 # The node stores batches that it rejects by default, as nodes did before they validated records.
-BELIEVES: Final = {"validate.records": "false", "log.cleaner.backoff.ms": "100"}
+NOT_VALIDATING: Final = {"validate.records": "false", "log.cleaner.backoff.ms": "100"}
 
 
 @cache
@@ -66,8 +66,8 @@ def _made(topic: str, **configs: str) -> Callable[[Nodes], None]:
             created = client.call("create_topics", 7, topics=[wanted], timeout_ms=30_000).topics[0]
             assert not created.error_code, created
             first = batch([b"first"], keys=[b"k"])
-            told = eventually(lambda: _produce(nodes, topic, first), "NONE".__eq__)
-            assert told == "NONE", told
+            codes = eventually(lambda: _produce(nodes, topic, first), "NONE".__eq__)
+            assert codes == "NONE", codes
 
     return prepare
 
@@ -81,10 +81,10 @@ def _produce(nodes: Nodes, topic: str, records: bytes) -> str:
 
 def _list_offsets(nodes: Nodes, topic: str, timestamp: int) -> Any:
     with at_leader(nodes, topic).connect(timeout_s=TIMEOUT_S) as client:
-        return _asked_for_time(client, topic, timestamp)
+        return _offset_for_time(client, topic, timestamp)
 
 
-def _asked_for_time(client: WireClient, topic: str, timestamp: int) -> Any:
+def _offset_for_time(client: WireClient, topic: str, timestamp: int) -> Any:
     partitions = [{"partition_index": 0, "timestamp": timestamp}]
     answer = client.call("list_offsets", 7, replica_id=-1, topics=[{"name": topic, "partitions": partitions}])
     return answer.topics[0].partitions[0]
@@ -94,8 +94,8 @@ def _asked_for_time(client: WireClient, topic: str, timestamp: int) -> Any:
 
 
 def _send_refused(nodes: Nodes) -> str:
-    told = {_produce(nodes, "bombs-checked", bomb(10 * MILLION)) for _ in range(10)}
-    assert told == {"INVALID_RECORD"}, told
+    codes = {_produce(nodes, "bombs-checked", bomb(10 * MILLION)) for _ in range(10)}
+    assert codes == {"INVALID_RECORD"}, codes
     return "10 x INVALID_RECORD"
 
 
@@ -104,9 +104,9 @@ def _send_to_compacted(nodes: Nodes) -> str:
     with ThreadPoolExecutor(8) as threads:
         hostile = [threads.submit(_produce, nodes, "bombs-compacted", bomb(MILLION)) for _ in range(40)]
         honest = batch([b"honest" * 20_000], keys=[b"k"])
-        told = {_produce(nodes, "bombs-compacted", honest) for _ in range(5)}
+        codes = {_produce(nodes, "bombs-compacted", honest) for _ in range(5)}
         refused = {one.result() for one in hostile}
-    assert told == {"NONE"}, f"an honest producer got {told}"
+    assert codes == {"NONE"}, f"an honest producer got {codes}"
     assert refused == {"INVALID_RECORD"}, refused
     return "40 x INVALID_RECORD"
 
@@ -116,13 +116,13 @@ def prepare_times(nodes: Nodes) -> None:
     _made("bombs-times")(nodes)
     _made("honest-times")(nodes)
     for _ in range(20):
-        told = _produce(nodes, "bombs-times", bomb(10 * MILLION, max_timestamp=LIE_MS))
-        assert told == "NONE", told
+        code = _produce(nodes, "bombs-times", bomb(10 * MILLION, max_timestamp=CLAIMED_MS))
+        assert code == "NONE", code
 
 
-def begin_look_up(client: WireClient) -> None:
+def begin_lookup(client: WireClient) -> None:
     """Send a look-up of a time that is after every bomb's records; do not wait for the response."""
-    partitions = [{"partition_index": 0, "timestamp": LATE_MS}]
+    partitions = [{"partition_index": 0, "timestamp": LOOKUP_MS}]
     client.send("list_offsets", 7, replica_id=-1, topics=[{"name": "bombs-times", "partitions": partitions}])
 
 
@@ -130,49 +130,49 @@ def _send_times(nodes: Nodes) -> str:
     """Look up times in bombs, over connections that close at once; an honest look-up must be served."""
     for _ in range(GONE_CLIENTS):
         with at_leader(nodes, "bombs-times").connect() as client:
-            begin_look_up(client)
+            begin_lookup(client)
     honest = _list_offsets(nodes, "honest-times", 1)
     assert (honest.error_code, honest.offset) == (0, 0), f"an honest look-up got {honest}"
-    told = _list_offsets(nodes, "bombs-times", LATE_MS)
-    return f"error code {told.error_code}"
+    found = _list_offsets(nodes, "bombs-times", LOOKUP_MS)
+    return f"error code {found.error_code}"
 
 
 def _prepare_readers(nodes: Nodes) -> None:
     _made("bombs-read")(nodes)
     for _ in range(5):
-        told = _produce(nodes, "bombs-read", bomb(10 * MILLION))
-        assert told == "NONE", told
+        code = _produce(nodes, "bombs-read", bomb(10 * MILLION))
+        assert code == "NONE", code
 
 
 def _send_readers(nodes: Nodes) -> str:
     """Read pages as clients of the API and the console do, and a live tail, while the node is probed."""
     cluster = json.loads(get(nodes.rest, "/v3/clusters")[1])["data"][0]["cluster_id"]
     path = f"/v3/clusters/{cluster}/topics/bombs-read/records"
-    asked = (*(f"offset=earliest&count={count}" for count in (1, 2, 100, 1, 1, 1)), *CONSOLE_PAGES)
+    requests = (*(f"offset=earliest&count={count}" for count in (1, 2, 100, 1, 1, 1)), *CONSOLE_PAGES)
     with probed(nodes) as kubelet:
-        found = [len(json.loads(get(nodes.rest, f"{path}?{query}")[1])["data"]) for query in asked]
-        told = _tail(nodes, f"{path}?offset=earliest&filter=nothing")
+        found = [len(json.loads(get(nodes.rest, f"{path}?{query}")[1])["data"]) for query in requests]
+        tail_bytes = _tail(nodes, f"{path}?offset=earliest&filter=nothing")
     assert found[:6] == [1, 2, 100, 1, 1, 1], found
-    return f"pages of {found} records; a tail of {told} bytes; {kubelet.asked} probes"
+    return f"pages of {found} records; a tail of {tail_bytes} bytes; {kubelet.requests} probes"
 
 
 def _tail(nodes: Nodes, path: str) -> int:
     """Follow a live tail that finds nothing, for TAIL_S; return the number of bytes received."""
     parts = urlsplit(nodes.rest)
     connection = http.client.HTTPConnection(str(parts.hostname), parts.port, timeout=TAIL_S)
-    told = 0
+    received = 0
     try:
         connection.request("GET", path, headers={"Accept": "text/event-stream"})
         answer = connection.getresponse()
         assert answer.status == 200, answer.status
         until = time.monotonic() + TAIL_S
         while time.monotonic() < until:
-            told += len(answer.fp.readline())
+            received += len(answer.fp.readline())
     except TimeoutError:
-        return told
+        return received
     finally:
         connection.close()
-    return told
+    return received
 
 
 def _prepare_cleaner(nodes: Nodes) -> None:
@@ -183,9 +183,9 @@ def _prepare_cleaner(nodes: Nodes) -> None:
 def _send_cleaner(nodes: Nodes) -> str:
     """Make a topic compacted that holds a bomb already."""
     _make_compacted(nodes, "bombs-cleaned")
-    told = eventually(lambda: _cleaned(nodes, "bombs-cleaned"), bool)
-    assert told, "the log was neither cleaned nor set apart"
-    return told
+    outcome = eventually(lambda: _cleaned(nodes, "bombs-cleaned"), bool)
+    assert outcome, "the log was neither cleaned nor set apart"
+    return outcome
 
 
 def _make_compacted(nodes: Nodes, topic: str) -> None:
@@ -220,8 +220,8 @@ def _send_many(nodes: Nodes) -> str:
     time.sleep(1.0)  # its first round has begun
     _make_compacted(nodes, "honest-compacted")
     try:
-        told = eventually(lambda: _cleaned(nodes, "honest-compacted"), bool, 4 * TIMEOUT_S)
-        assert told == "cleaned", "the honest topic was not cleaned"
+        outcome = eventually(lambda: _cleaned(nodes, "honest-compacted"), bool, 4 * TIMEOUT_S)
+        assert outcome == "cleaned", "the honest topic was not cleaned"
         rounds = len(re.findall(r"bombs-many-0 cleaned from", nodes.log()))
         assert rounds <= 1, f"after {rounds} rounds over the bombs"
     finally:
@@ -262,7 +262,7 @@ ATTACKS: Final[Sequence[Attack]] = (
         send=_send_times,
         prepare=prepare_times,
         cpu_s=6.0,
-        settings=BELIEVES,
+        settings=NOT_VALIDATING,
     ),
     Attack(
         name="bombs-read",
@@ -270,7 +270,7 @@ ATTACKS: Final[Sequence[Attack]] = (
         send=_send_readers,
         prepare=_prepare_readers,
         cpu_s=8.0,  # a live tail decompresses within its budget for as long as it is open
-        settings={**BELIEVES, **SETTINGS},
+        settings={**NOT_VALIDATING, **SETTINGS},
     ),
     Attack(
         name="bombs-cleaned",
@@ -278,7 +278,7 @@ ATTACKS: Final[Sequence[Attack]] = (
         send=_send_cleaner,
         prepare=_prepare_cleaner,
         cpu_s=15.0,
-        settings=BELIEVES,
+        settings=NOT_VALIDATING,
     ),
     Attack(
         name="bombs-beside-an-honest-topic",
@@ -287,7 +287,7 @@ ATTACKS: Final[Sequence[Attack]] = (
         prepare=_prepare_many,
         cpu_s=60.0,
         growth_mib=160.0,  # includes the map of keys, sized by the number of offsets
-        settings=BELIEVES,
+        settings=NOT_VALIDATING,
         is_thorough=True,
     ),
 )

@@ -88,11 +88,11 @@ def _filtered_reads(nodes: Nodes, count: int = READS, probe_s: float = math.inf)
             one.join()
     assert others == [200] * 3, f"another address got {others}"
     assert statuses["429"], f"no read was rejected: {dict(statuses)}"
-    for where, longest_s in (("its port", kubelet.longest_s), ("the REST API", kubelet.at_rest_s)):
+    for where, longest_s in (("its port", kubelet.longest_s), ("the REST API", kubelet.rest_longest_s)):
         assert longest_s <= probe_s, f"a probe at {where} took {longest_s:.2f} s, more than {probe_s:g}"
     return (
-        f"{dict(statuses)}; {kubelet.asked} probes, the longest {kubelet.longest_s:.2f} s,"
-        f" {kubelet.at_rest_s:.2f} s at the REST API"
+        f"{dict(statuses)}; {kubelet.requests} probes, the longest {kubelet.longest_s:.2f} s,"
+        f" {kubelet.rest_longest_s:.2f} s at the REST API"
     )
 
 
@@ -123,7 +123,7 @@ def _live_tails(nodes: Nodes) -> str:
     statuses = Counter(status for status, _ in opened[:TAILS])
     assert statuses == {200: TAILS_OF_ADDRESS, 429: TAILS - TAILS_OF_ADDRESS}, statuses
     assert other[0] == 200, f"another address got {other[0]}"
-    return f"{dict(statuses)}; {kubelet.asked} probes, the longest {kubelet.longest_s:.2f} s"
+    return f"{dict(statuses)}; {kubelet.requests} probes, the longest {kubelet.longest_s:.2f} s"
 
 
 def _slow_probes(nodes: Nodes) -> str:
@@ -146,7 +146,7 @@ def _slow_probes(nodes: Nodes) -> str:
             time.sleep(0.2)
             for one in held:
                 one.close()
-    return f"{ended} cut off at once; {kubelet.asked} probes, the longest {kubelet.longest_s:.2f} s"
+    return f"{ended} cut off at once; {kubelet.requests} probes, the longest {kubelet.longest_s:.2f} s"
 
 
 ATTACKS: Final[Sequence[Attack]] = (

@@ -21,8 +21,8 @@ from tests.otlp import bytes_field, gauge, histogram, metrics_data, number_field
 
 ACLS: Final = 50_000
 ACLS_AT_ONCE: Final = 5_000
-ASKED_NAMES: Final = 1_000
-QUESTIONS: Final = 40
+NAMES_PER_REQUEST: Final = 1_000
+CHECKS: Final = 40
 FILTERS: Final = 9_900
 TOPIC, GROUP, CLIENT_METRICS = 2, 3, 16
 ANY_TYPE: Final = 1
@@ -77,12 +77,14 @@ def _make_acls(nodes: Nodes) -> None:
             assert set(codes_in(answer)) == {0}, in_words(codes_in(answer))
 
 
-def _random_questions(nodes: Nodes) -> str:
+def _random_checks(nodes: Nodes) -> str:
     chance = random.Random(1)
     codes: Counter[int] = Counter()
     with nodes.connect(timeout_s=TIMEOUT_S) as client:
-        for _ in range(QUESTIONS):
-            names = {_name(chance.randrange(ACLS)) + str(chance.randrange(9)) for _ in range(ASKED_NAMES)}
+        for _ in range(CHECKS):
+            names = {
+                _name(chance.randrange(ACLS)) + str(chance.randrange(9)) for _ in range(NAMES_PER_REQUEST)
+            }
             topics = [{"name": one} for one in sorted(names)]
             codes += codes_in(client.call("metadata", 12, topics=topics))
     return in_words(codes)
@@ -118,19 +120,19 @@ def _many_described(nodes: Nodes) -> str:
 def _audit_flood(nodes: Nodes) -> str:
     """Request very many topics and groups without the right to them, each only once."""
 
-    def ask(place: int) -> Counter[int]:
+    def request(place: int) -> Counter[int]:
         codes: Counter[int] = Counter()
         with nodes.connect(timeout_s=TIMEOUT_S) as client:
             for number in range(DENIED_ROUNDS):
                 stem = f"{place}-{number}-\\x1b[2J\n"
-                groups = [f"{stem}{one}" for one in range(ASKED_NAMES)]
+                groups = [f"{stem}{one}" for one in range(NAMES_PER_REQUEST)]
                 codes += codes_in(client.call("describe_groups", 5, groups=groups))
-                topics = [{"name": f"t-{place}-{number}-{one}"} for one in range(ASKED_NAMES)]
+                topics = [{"name": f"t-{place}-{number}-{one}"} for one in range(NAMES_PER_REQUEST)]
                 codes += codes_in(client.call("metadata", 12, topics=topics))
         return codes
 
     with ThreadPoolExecutor(DENIALS) as threads:
-        codes = sum(threads.map(ask, range(DENIALS)), Counter[int]())
+        codes = sum(threads.map(request, range(DENIALS)), Counter[int]())
     assert not codes[ErrorCode.NONE], in_words(codes)
     return in_words(codes)
 
@@ -139,8 +141,8 @@ def _forged_proofs(nodes: Nodes) -> str:
     """Claim to be a node's REST API acting for the administrator; send a request that needs its rights."""
 
     with nodes.connect(timeout_s=TIMEOUT_S) as client:
-        told = client.call("metadata", 12, topics=[])
-    cluster_id = uuid_from_text(told.cluster_id)
+        described = client.call("metadata", 12, topics=[])
+    cluster_id = uuid_from_text(described.cluster_id)
 
     def forge(number: int) -> str:
         with nodes.connect(timeout_s=TIMEOUT_S) as client:
@@ -156,15 +158,15 @@ def _forged_proofs(nodes: Nodes) -> str:
                     proof=os.urandom(32),
                 )
                 wanted = [{"user": USER}]
-                told = client.call("describe_user_scram_credentials", 0, users=wanted)
+                answer = client.call("describe_user_scram_credentials", 0, users=wanted)
             except Closed:
                 return "closed"
-            return ErrorCode(told.error_code).name
+            return ErrorCode(answer.error_code).name
 
     with ThreadPoolExecutor(THREADS) as threads:
-        told = Counter(threads.map(forge, range(PROOFS)))
-    assert not told["NONE"], "a forged proof was accepted"
-    return ", ".join(f"{count} x {word}" for word, count in sorted(told.items()))
+        results = Counter(threads.map(forge, range(PROOFS)))
+    assert not results["NONE"], "a forged proof was accepted"
+    return ", ".join(f"{count} x {word}" for word, count in sorted(results.items()))
 
 
 # ---- metrics of clients -----------------------------------------------------------------------------------
@@ -229,13 +231,13 @@ def _telemetry(nodes: Nodes) -> str:
     def push(number: int) -> int:
         compression, content = contents[number % len(contents)]
         with nodes.connect(timeout_s=TIMEOUT_S, client_id=f"client-{number}") as client:
-            told = client.call("get_telemetry_subscriptions", 0, client_instance_id=os.urandom(16))
+            subscription = client.call("get_telemetry_subscriptions", 0, client_instance_id=os.urandom(16))
             time.sleep(int(INTERVAL_MS) / 1_000)
             answer = client.call(
                 "push_telemetry",
                 0,
-                client_instance_id=told.client_instance_id,
-                subscription_id=told.subscription_id,
+                client_instance_id=subscription.client_instance_id,
+                subscription_id=subscription.subscription_id,
                 compression_type=int(compression),
                 metrics=content,
             )
@@ -254,7 +256,8 @@ _OF_ADMINISTRATOR: Final[dict[str, Any]] = {**_OF_USER, "role": Role.ADMINISTRAT
 ATTACKS: Final[Sequence[Attack]] = (
     Attack(
         name="denials",
-        sends=f"{DENIALS * DENIED_ROUNDS * 2 * ASKED_NAMES:,} topics and groups that a user may not see",
+        sends=f"{DENIALS * DENIED_ROUNDS * 2 * NAMES_PER_REQUEST:,} topics and groups that a user may not "
+        "see",
         send=_audit_flood,
         cpu_s=25.0,  # some 70 us for each name: decode, authorize, deny, count, respond
         **_OF_USER,
@@ -278,8 +281,8 @@ ATTACKS: Final[Sequence[Attack]] = (
     ),
     Attack(
         name="questions-among-many-acls",
-        sends=f"{QUESTIONS} times {ASKED_NAMES:,} topics, where there are {ACLS:,} ACLs",
-        send=_random_questions,
+        sends=f"{CHECKS} times {NAMES_PER_REQUEST:,} topics, where there are {ACLS:,} ACLs",
+        send=_random_checks,
         prepare=_make_acls,
         cpu_s=8.0,
         **_OF_USER,

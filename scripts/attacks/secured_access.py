@@ -30,7 +30,7 @@ class Role(Enum):
 
     ADMINISTRATOR = "administrator"
     USER = "user without rights"
-    STRANGER = "stranger"  # with TLS, without a login
+    UNAUTHENTICATED = "unauthenticated"  # with TLS, without a login
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +44,7 @@ class Access:
 
     def login_of(self, role: Role) -> tuple[str, str] | None:
         """Return user and password, or None for a stranger."""
-        if role is Role.STRANGER:
+        if role is Role.UNAUTHENTICATED:
             return None
         return (self.administrator, self.password) if role is Role.ADMINISTRATOR else (USER, USER_PASSWORD)
 
@@ -105,8 +105,8 @@ def connect(
 
 def log_in(client: WireClient, user: str, password: str) -> None:
     """Log in with SCRAM-SHA-512; AssertionError if the node rejects the login."""
-    shaken: Any = client.call("sasl_handshake", 1, mechanism=SCRAM_SHA_512)
-    assert not shaken.error_code, shaken
+    handshake: Any = client.call("sasl_handshake", 1, mechanism=SCRAM_SHA_512)
+    assert not handshake.error_code, handshake
     scram = ScramClient(SCRAM_SHA_512, user, password, nonce=base64.b64encode(os.urandom(24)))
     token: bytes | None = scram.first()
     while token is not None:

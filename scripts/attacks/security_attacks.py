@@ -39,7 +39,7 @@ def _refused(send: Callable[[Nodes], str]) -> Callable[[Nodes], str]:
     return attempt
 
 
-def _by(role: Role, attack: Attack) -> Attack:
+def _in_role(role: Role, attack: Attack) -> Attack:
     return replace(
         attack,
         name=f"{attack.name}-by-{role.name.lower()}",
@@ -52,8 +52,8 @@ def _by(role: Role, attack: Attack) -> Attack:
 
 # Attacks that prepare something need rights for it; the others send the same requests in any role.
 OTHERS: Final[Sequence[Attack]] = tuple(
-    _by(role, one)
-    for role in (Role.STRANGER, Role.USER)
+    _in_role(role, one)
+    for role in (Role.UNAUTHENTICATED, Role.USER)
     for one in (*long_ids.ATTACKS, *giant_requests.ATTACKS, *request_floods.ATTACKS)
     if one.prepare is nothing and not one.settings
 )

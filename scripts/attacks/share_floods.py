@@ -24,7 +24,7 @@ TOPIC: Final = "attacked-queue"
 STATE_TOPIC: Final = "__share_group_state"
 GROUPS_TOPIC: Final = "__consumer_offsets"
 ACCEPT, RELEASE, REJECT = 1, 2, 3
-PATIENCE_S: Final = 60.0
+WAIT_LIMIT_S: Final = 60.0
 # The default of group.share.max.partition.max.record.locks. Each record in flight may have its own state.
 LOCKS: Final = 4_000
 PARTITIONS: Final = 10
@@ -81,7 +81,7 @@ def _make_queue(nodes: Nodes) -> None:
         eventually(
             lambda: client.call("find_coordinator", 4, key_type=0, coordinator_keys=[GROUP]).coordinators[0],
             lambda one: not one.error_code,
-            PATIENCE_S,
+            WAIT_LIMIT_S,
         )
         _lead_here(client, nodes, TOPIC, GROUPS_TOPIC)
         _begin_states(client, _topic_id(client))
@@ -92,7 +92,7 @@ def _lead_here(client: WireClient, nodes: Nodes, *names: str) -> None:
     """Make the attacked node the leader of these topics, if there are several nodes."""
     if len(nodes.processes) == 1:
         return
-    node_id = nodes.first
+    node_id = nodes.attacked
     replicas = sorted(range(len(nodes.processes)), key=lambda one: one != node_id)
 
     def not_led() -> dict[str, list[int]]:
@@ -114,21 +114,21 @@ def _lead_here(client: WireClient, nodes: Nodes, *names: str) -> None:
         client.call("elect_leaders", 2, election_type=0, topic_partitions=None, timeout_ms=30_000)
         return not_led()
 
-    told = eventually(left, lambda found: not any(found.values()), PATIENCE_S)
-    assert not any(told.values()), told
+    unready = eventually(left, lambda found: not any(found.values()), WAIT_LIMIT_S)
+    assert not any(unready.values()), unready
 
 
 def _begin_states(client: WireClient, topic_id: bytes) -> None:
     """Initialize the states of the group by a subscription to the topic, as its coordinator does."""
     beat = {"group_id": GROUP, "member_id": "beginner", "member_epoch": 0, "subscribed_topic_names": [TOPIC]}
     eventually(
-        lambda: client.call("share_group_heartbeat", 1, **beat), lambda one: not one.error_code, PATIENCE_S
+        lambda: client.call("share_group_heartbeat", 1, **beat), lambda one: not one.error_code, WAIT_LIMIT_S
     )
-    asked = [{"group_id": GROUP, "topics": None}]
+    groups = [{"group_id": GROUP, "topics": None}]
     described = eventually(
-        lambda: only(client.call("describe_share_group_offsets", 1, groups=asked).groups),
+        lambda: only(client.call("describe_share_group_offsets", 1, groups=groups).groups),
         lambda found: sum(len(one.partitions) for one in found.topics) == PARTITIONS,
-        PATIENCE_S,
+        WAIT_LIMIT_S,
     )
     assert described.topics, described
 
@@ -156,7 +156,7 @@ class Member:
         answer = self.client.call(
             "share_fetch",
             2,
-            **{**WAITLESS, "max_records": PARTITIONS * LOCKS, **self._who()},
+            **{**WAITLESS, "max_records": PARTITIONS * LOCKS, **self._session_fields()},
             topics=[{"topic_id": self._topic_id, "partitions": partitions}] if partitions else [],
             **fields,
         )
@@ -170,23 +170,24 @@ class Member:
         ]
 
     def acquire(self) -> list[tuple[int, int, int]]:
-        return eventually(lambda: self.fetch(), bool, PATIENCE_S)
+        return eventually(lambda: self.fetch(), bool, WAIT_LIMIT_S)
 
-    def say(self, said: dict[int, list[Fields]]) -> Counter[int]:
+    def acknowledge(self, acknowledged: dict[int, list[Fields]]) -> Counter[int]:
         """Acknowledge batches by partition; return the error codes of the response."""
         partitions = [
-            {"partition_index": index, "acknowledgement_batches": batches} for index, batches in said.items()
+            {"partition_index": index, "acknowledgement_batches": batches}
+            for index, batches in acknowledged.items()
         ]
         topics = [{"topic_id": self._topic_id, "partitions": partitions}]
-        answer = self.client.call("share_acknowledge", 2, **self._who(), topics=topics)
+        answer = self.client.call("share_acknowledge", 2, **self._session_fields(), topics=topics)
         self._epoch += not answer.error_code
         return codes_in(answer)
 
     def end(self) -> None:
         self._epoch = -1
-        self.client.call("share_acknowledge", 2, **self._who(), topics=[])
+        self.client.call("share_acknowledge", 2, **self._session_fields(), topics=[])
 
-    def _who(self) -> Fields:
+    def _session_fields(self) -> Fields:
         return {"group_id": GROUP, "member_id": self._name, "share_session_epoch": self._epoch}
 
 
@@ -211,14 +212,14 @@ def _acknowledge(nodes: Nodes, batches: Callable[[int, int], list[Fields]], most
         _fill(client)
         member = Member(client, "singles")
         for _ in range(PARTITIONS):
-            said: dict[int, list[Fields]] = {}
+            acknowledged: dict[int, list[Fields]] = {}
             left = most
             for index, first, last in member.acquire():
                 last = min(last, first + left - 1)
                 if first <= last:
-                    said.setdefault(index, []).extend(batches(first, last))
+                    acknowledged.setdefault(index, []).extend(batches(first, last))
                     left -= last - first + 1
-            codes += member.say(said)
+            codes += member.acknowledge(acknowledged)
         member.end()
     return in_words(codes)
 
@@ -230,7 +231,7 @@ def _hold_and_leave(nodes: Nodes) -> str:
         _fill(client)
         member = Member(client, "first")
         for index, first, last in member.acquire():
-            member.say({index: [_alternating(first, last)]})
+            member.acknowledge({index: [_alternating(first, last)]})
         while ranges := member.fetch():
             held += len(ranges)
     with nodes.connect(timeout_s=TIMEOUT_S) as client:
@@ -243,21 +244,21 @@ def _hold_and_leave(nodes: Nodes) -> str:
 def _beyond_bounds(nodes: Nodes) -> str:
     """Acknowledge offsets that no member holds: before, after and across all records, and impossible ones."""
     most = 2**63 - 1
-    odd = [(0, most), (most, most), (most - 1, most), (2**62, 2**62 + 5), (-1, 0), (5, 1), (0, 2**31)]
+    edge_cases = [(0, most), (most, most), (most - 1, most), (2**62, 2**62 + 5), (-1, 0), (5, 1), (0, 2**31)]
     codes: Counter[int] = Counter()
     with nodes.connect(timeout_s=TIMEOUT_S) as client:
         member = Member(client, "odd")
         member.fetch()
-        for first, last in odd:
+        for first, last in edge_cases:
             for types in ([ACCEPT], [4], [0], [9], [-1], [], [ACCEPT, REJECT]):
                 one = {"first_offset": first, "last_offset": last, "acknowledge_types": types}
                 for _ in range(ROUNDS):
-                    codes += member.say({0: [one]})
+                    codes += member.acknowledge({0: [one]})
         far = [
             {"first_offset": 2**40 + 2 * one, "last_offset": 2**40 + 2 * one, "acknowledge_types": [ACCEPT]}
             for one in range(SINGLES // 2)
         ]
-        codes += member.say({0: far})
+        codes += member.acknowledge({0: far})
         member.end()
     return in_words(codes)
 
@@ -300,11 +301,11 @@ def _giant_fetch(nodes: Nodes) -> str:
     known: list[Fields] = []
     codes: Counter[int] = Counter()
     with nodes.connect(timeout_s=TIMEOUT_S) as client:
-        who = {**WAITLESS, "max_records": 500, "group_id": GROUP, "member_id": "giant"}
+        fetch_fields = {**WAITLESS, "max_records": 500, "group_id": GROUP, "member_id": "giant"}
         for topic_id in (NOWHERE, _topic_id(client)):
             topics = [{"topic_id": topic_id, "partitions": wanted}]
             forgotten = [{"topic_id": topic_id, "partitions": list(range(SINGLES))}]
-            codes += codes_in(client.call("share_fetch", 2, **who, topics=topics))
+            codes += codes_in(client.call("share_fetch", 2, **fetch_fields, topics=topics))
             for epoch in range(1, ROUNDS):
                 more = topics if epoch % 2 == 0 else known
                 less = forgotten if epoch % 2 else known
@@ -312,7 +313,7 @@ def _giant_fetch(nodes: Nodes) -> str:
                     client.call(
                         "share_fetch",
                         2,
-                        **who,
+                        **fetch_fields,
                         share_session_epoch=epoch,
                         topics=more,
                         forgotten_topics_data=less,
@@ -321,7 +322,7 @@ def _giant_fetch(nodes: Nodes) -> str:
     return in_words(codes)
 
 
-def _odd_epochs(nodes: Nodes) -> str:
+def _random_epochs(nodes: Nodes) -> str:
     """Send fetches and acknowledgements with random session epochs, without waiting for responses."""
     chance = random.Random(1)
     with nodes.connect(timeout_s=TIMEOUT_S) as client:
@@ -331,13 +332,22 @@ def _odd_epochs(nodes: Nodes) -> str:
         with nodes.connect(timeout_s=TIMEOUT_S) as client:
             for _ in range(ROUNDS):
                 for _ in range(PIPELINED):
-                    who = {"group_id": GROUP, "member_id": f"epochs-{number % 3}"}
+                    member_fields = {"group_id": GROUP, "member_id": f"epochs-{number % 3}"}
                     epoch = chance.choice((0, 0, 1, 2, -1, 5, 2**31 - 1, -(2**31)))
                     if chance.random() < 0.5:
-                        client.send("share_acknowledge", 2, **who, share_session_epoch=epoch, topics=topics)
+                        client.send(
+                            "share_acknowledge", 2, **member_fields, share_session_epoch=epoch, topics=topics
+                        )
                     else:
                         some = {**WAITLESS, "max_records": 10, "batch_size": 10}
-                        client.send("share_fetch", 2, **some, **who, share_session_epoch=epoch, topics=topics)
+                        client.send(
+                            "share_fetch",
+                            2,
+                            **some,
+                            **member_fields,
+                            share_session_epoch=epoch,
+                            topics=topics,
+                        )
                 for _ in range(PIPELINED):
                     client.receive_frame()
         return ROUNDS * PIPELINED
@@ -375,7 +385,7 @@ def _beats(nodes: Nodes, count: int, group: Callable[[int], str], member: Callab
     return in_words(codes)
 
 
-# ---- strangers that write state ----------------------------------------------------------------------------
+# ---- outsiders that write state ----------------------------------------------------------------------------
 
 
 def _write_states(nodes: Nodes) -> str:
@@ -383,9 +393,9 @@ def _write_states(nodes: Nodes) -> str:
     codes: Counter[int] = Counter()
     with nodes.connect(timeout_s=TIMEOUT_S) as client:
         topic_id = _topic_id(client)
-        who = {"group_id": "strangers"}
+        group_fields = {"group_id": "outsiders"}
         begun = {"topic_id": topic_id, "partitions": [{"partition": 0, "state_epoch": 1, "start_offset": 0}]}
-        codes += codes_in(client.call("initialize_share_group_state", 0, **who, topics=[begun]))
+        codes += codes_in(client.call("initialize_share_group_state", 0, **group_fields, topics=[begun]))
         for number in range(ROUNDS):
             batches = [
                 {
@@ -398,7 +408,7 @@ def _write_states(nodes: Nodes) -> str:
             ]
             state = {"partition": 0, "state_epoch": 1, "start_offset": 0, "state_batches": batches}
             topics = [{"topic_id": topic_id, "partitions": [state]}]
-            codes += codes_in(client.call("write_share_group_state", 1, **who, topics=topics))
+            codes += codes_in(client.call("write_share_group_state", 1, **group_fields, topics=topics))
     return in_words(codes)
 
 
@@ -407,7 +417,7 @@ def _begin_many_states(nodes: Nodes) -> str:
     with nodes.connect(timeout_s=TIMEOUT_S) as client:
         partitions = [{"partition": one, "state_epoch": 1, "start_offset": 0} for one in range(STATES)]
         topics = [{"topic_id": NOWHERE, "partitions": partitions}]
-        answer = client.call("initialize_share_group_state", 0, group_id="strangers", topics=topics)
+        answer = client.call("initialize_share_group_state", 0, group_id="outsiders", topics=topics)
         return in_words(codes_in(answer))
 
 
@@ -475,7 +485,7 @@ ATTACKS: Final[Sequence[Attack]] = (
     _attack(
         "giant-fetch", f"ShareFetch with {SINGLES:,} partitions, added and forgotten", _giant_fetch, 10.0
     ),
-    _attack("odd-epochs", "ShareFetch and ShareAcknowledge with random epochs", _odd_epochs, 20.0),
+    _attack("odd-epochs", "ShareFetch and ShareAcknowledge with random epochs", _random_epochs, 20.0),
     _attack(
         "members",
         f"{MEMBERS} members of one share group with racks of {RACK_CHARS:,} characters",

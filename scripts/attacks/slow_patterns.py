@@ -56,7 +56,7 @@ def _join(client: WireClient, group: str, regex: str) -> Any:
         ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
         ErrorCode.NOT_COORDINATOR,
     )
-    return eventually(lambda: _beat(client, group, 0, regex), lambda told: told.error_code not in loading)
+    return eventually(lambda: _beat(client, group, 0, regex), lambda answer: answer.error_code not in loading)
 
 
 def _slow_patterns(nodes: Nodes) -> str:
@@ -67,11 +67,11 @@ def _slow_patterns(nodes: Nodes) -> str:
             joined = _join(client, f"slow-{number}", SLOW)
             assert not joined.error_code, joined
         before_s = nodes.cpu_s()
-        told = _join(client, "honest", HONEST)
-        while told.assignment is None or not told.assignment.topic_partitions:
+        answer = _join(client, "honest", HONEST)
+        while answer.assignment is None or not answer.assignment.topic_partitions:
             time.sleep(0.05)
-            told = _beat(client, "honest", told.member_epoch)
-            assert not told.error_code, told
+            answer = _beat(client, "honest", answer.member_epoch)
+            assert not answer.error_code, answer
         took_s = nodes.cpu_s() - before_s
         assert took_s < 4.0, f"an honest expression was matched after {took_s:.1f} s of the node"
     return f"INVALID_REGULAR_EXPRESSION; an honest one is matched after {took_s:.1f} CPU s"

@@ -38,13 +38,13 @@ JUNK: Final = (
     bytes(65_536),
     bytes(range(256)) * 64,
 )
-LEAST_OF_STORM: Final = 0.9  # of its rate; with less, the machine was tested, not the node
+LEAST_STORM_SHARE: Final = 0.9  # of its rate; with less, the machine was tested, not the node
 STORM_PROCESSES: Final = 2
 STORM_THREADS: Final = 48  # of each
-STORM_PATIENCE_S: Final = 0.2  # nodes delay failures, and attackers do not wait for them
+STORM_TIMEOUT_S: Final = 0.2  # nodes delay failures, and attackers do not wait for them
 STORM_ADDRESSES: Final = 200
 # Real attackers have their own machines; here they leave the processors to the node and the good client.
-STORM_NICENESS: Final = 10
+STORM_NICE: Final = 10
 
 
 @cache
@@ -57,13 +57,13 @@ def client_hello() -> bytes:
     return outgoing.read()
 
 
-def _where(nodes: Nodes) -> tuple[str, int]:
+def _address(nodes: Nodes) -> tuple[str, int]:
     host, _, port = nodes.bootstrap.rpartition(":")
     return host, int(port)
 
 
-def _opened(where: tuple[str, int], source: str = ATTACKER, timeout_s: float = TIMEOUT_S) -> socket.socket:
-    return socket.create_connection(where, timeout_s, source_address=(source, 0))
+def _opened(address: tuple[str, int], source: str = ATTACKER, timeout_s: float = TIMEOUT_S) -> socket.socket:
+    return socket.create_connection(address, timeout_s, source_address=(source, 0))
 
 
 def _is_ended(one: socket.socket) -> bool:
@@ -78,13 +78,13 @@ def _is_ended(one: socket.socket) -> bool:
     return True
 
 
-def _begun_and_left(nodes: Nodes) -> str:
+def _hold_unfinished(nodes: Nodes) -> str:
     """Hold connections that have sent a part of their ClientHello, or nothing."""
-    where, hello = _where(nodes), client_hello()
+    address, hello = _address(nodes), client_hello()
     held = []
     try:
         for number in range(HELD):
-            one = _opened(where)
+            one = _opened(address)
             held.append(one)
             with suppress(OSError):
                 one.sendall(hello[: number % len(hello)])
@@ -96,11 +96,11 @@ def _begun_and_left(nodes: Nodes) -> str:
 
 
 def _junk(nodes: Nodes) -> str:
-    where = _where(nodes)
+    address = _address(nodes)
     opened = []
     try:
         for number in range(JUNK_CONNECTIONS):
-            one = _opened(where)
+            one = _opened(address)
             opened.append(one)
             with suppress(OSError):
                 one.sendall(JUNK[number % len(JUNK)])
@@ -114,10 +114,10 @@ def _junk(nodes: Nodes) -> str:
 
 
 def _alerts(nodes: Nodes) -> str:
-    where = _where(nodes)
+    address = _address(nodes)
 
     def send(_: int) -> bool:
-        with _opened(where) as one:
+        with _opened(address) as one:
             with suppress(OSError):
                 one.sendall(client_hello())
                 one.sendall(WARNING * ALERTS)
@@ -131,11 +131,11 @@ def _alerts(nodes: Nodes) -> str:
 
 def _fragments(nodes: Nodes) -> str:
     """Send a ClientHello in TLS records of one byte, each in a packet of its own."""
-    where, hello = _where(nodes), client_hello()
+    address, hello = _address(nodes), client_hello()
     content = hello[5:]
 
     def send(_: int) -> str:
-        with _opened(where) as one:
+        with _opened(address) as one:
             one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             with suppress(OSError):
                 for at in range(len(content)):
@@ -145,42 +145,42 @@ def _fragments(nodes: Nodes) -> str:
             return "closed"
 
     with ThreadPoolExecutor(AT_A_TIME) as threads:
-        told = Counter(threads.map(send, range(FRAGMENTED)))
-    return ", ".join(f"{count} {word}" for word, count in sorted(told.items()))
+        results = Counter(threads.map(send, range(FRAGMENTED)))
+    return ", ".join(f"{count} {word}" for word, count in sorted(results.items()))
 
 
 # ---- a thousand connections a second ---------------------------------------------------------------
 
 
-def _junk_once(where: tuple[str, int], source: str, authority: Path) -> None:
-    with _opened(where, source, STORM_PATIENCE_S) as one:
+def _junk_once(address: tuple[str, int], source: str, authority: Path) -> None:
+    with _opened(address, source, STORM_TIMEOUT_S) as one:
         one.sendall(JUNK[0])
         one.recv(1)
 
 
-def _half_once(where: tuple[str, int], source: str, authority: Path) -> None:
-    with _opened(where, source, STORM_PATIENCE_S) as one:
+def _half_once(address: tuple[str, int], source: str, authority: Path) -> None:
+    with _opened(address, source, STORM_TIMEOUT_S) as one:
         one.sendall(client_hello()[:100])
 
 
-def _hello_once(where: tuple[str, int], source: str, authority: Path) -> None:
+def _hello_once(address: tuple[str, int], source: str, authority: Path) -> None:
     """Make the node sign, and close the connection."""
-    with _opened(where, source, STORM_PATIENCE_S) as one:
+    with _opened(address, source, STORM_TIMEOUT_S) as one:
         one.sendall(client_hello())
         one.recv(1)
 
 
-def _login_once(where: tuple[str, int], source: str, authority: Path) -> None:
+def _login_once(address: tuple[str, int], source: str, authority: Path) -> None:
     """Complete the handshake, and send a request that needs a login."""
     with (
-        _opened(where, source, STORM_PATIENCE_S) as plain,
-        tls_context(authority).wrap_socket(plain, server_hostname=where[0]) as one,
+        _opened(address, source, STORM_TIMEOUT_S) as plain,
+        tls_context(authority).wrap_socket(plain, server_hostname=address[0]) as one,
     ):
         one.sendall(b"\0\0\0\x0a\0\x03\0\0\0\0\0\x01\xff\xff")
         one.recv(1)
 
 
-_WAYS: Final[Sequence[Callable[[tuple[str, int], str, Path], None]]] = (
+_FAILURES: Final[Sequence[Callable[[tuple[str, int], str, Path], None]]] = (
     _junk_once,
     _half_once,
     _hello_once,
@@ -188,9 +188,9 @@ _WAYS: Final[Sequence[Callable[[tuple[str, int], str, Path], None]]] = (
 )
 
 
-def _storm(where: tuple[str, int], authority: Path, per_second: float, seconds: float) -> int:
+def _storm(address: tuple[str, int], authority: Path, per_second: float, seconds: float) -> int:
     """Open connections at this rate that fail in each way in turn; return how many were opened."""
-    os.nice(STORM_NICENESS)
+    os.nice(STORM_NICE)
     began = time.monotonic()
 
     def work(place: int) -> int:
@@ -205,7 +205,7 @@ def _storm(where: tuple[str, int], authority: Path, per_second: float, seconds: 
             source = ATTACKER if number % 2 else f"127.0.1.{1 + number // 2 % STORM_ADDRESSES}"
             opened += 1
             with suppress(OSError):
-                _WAYS[number // 2 % len(_WAYS)](where, source, authority)
+                _FAILURES[number // 2 % len(_FAILURES)](address, source, authority)
         return opened
 
     with ThreadPoolExecutor(STORM_THREADS) as threads:
@@ -217,12 +217,12 @@ def _storm_into(answers: "multiprocessing.Queue[int]", *given: object) -> None:
 
 
 @contextmanager
-def _stormed(nodes: Nodes, storm: "Storm", opened: list[int]) -> Iterator[None]:
+def _under_storm(nodes: Nodes, storm: "Storm", opened: list[int]) -> Iterator[None]:
     """Open the connections of a storm while the block runs; then append their number to `opened`."""
     assert nodes.access is not None
     context = multiprocessing.get_context("spawn")
     answers: multiprocessing.Queue[int] = context.Queue()
-    given = (_where(nodes), nodes.access.authority, storm.per_second / STORM_PROCESSES, storm.seconds)
+    given = (_address(nodes), nodes.access.authority, storm.per_second / STORM_PROCESSES, storm.seconds)
     processes = [
         context.Process(target=_storm_into, args=(answers, *given), daemon=True)
         for _ in range(STORM_PROCESSES)
@@ -267,32 +267,32 @@ class Storm(NamedTuple):
     # Each p99 is from some hundred round trips: two runs on a busy machine differ by less than this.
     noise_ms: float = 8.0
 
-    def judge(self, opened: int, quiet: Seen, elsewhere: Seen, during: Seen) -> str:
+    def check(self, opened: int, quiet: Seen, elsewhere: Seen, during: Seen) -> str:
         """Return a summary; AssertionError if the rate was too low, or the good client was delayed too much.
 
         `elsewhere` has the measurements of the client while another node had the storm. Real attackers have
         their own machines; here they take processor time from the node, which the node is not blamed for.
         """
         p99_ms = [one.p99_ms for one in (quiet, elsewhere, during)]
-        told = (
+        summary = (
             f"{opened / self.seconds:.0f} a second; "
             f"p99 {p99_ms[0]:.1f} ms without a storm, {p99_ms[1]:.1f} with the storm at another node, "
             f"{p99_ms[2]:.1f} at this one; p50 {quiet.p50_ms:.1f} -> {during.p50_ms:.1f}"
         )
-        assert opened >= LEAST_OF_STORM * self.per_second * self.seconds, f"only {told}"
-        assert not during.failures, f"{told}; a good client saw {during.failures[0]}"
-        assert p99_ms[2] < max(2 * p99_ms[1], p99_ms[1] + self.noise_ms), told
-        return told
+        assert opened >= LEAST_STORM_SHARE * self.per_second * self.seconds, f"only {summary}"
+        assert not during.failures, f"{summary}; a good client saw {during.failures[0]}"
+        assert p99_ms[2] < max(2 * p99_ms[1], p99_ms[1] + self.noise_ms), summary
+        return summary
 
     def send(self, nodes: Nodes) -> str:
         """Attack another node, then this one, and compare the measurements of a good client."""
         quiet = _watched(nodes, self.seconds)
-        with _another_node() as other, _stormed(other, self, []):
+        with _another_node() as other, _under_storm(other, self, []):
             elsewhere = _watched(nodes, self.seconds)
         opened: list[int] = []
-        with _stormed(nodes, self, opened):
+        with _under_storm(nodes, self, opened):
             during = _watched(nodes, self.seconds)
-        return self.judge(sum(opened), quiet, elsewhere, during)
+        return self.check(sum(opened), quiet, elsewhere, during)
 
 
 STORM: Final = Storm()
@@ -301,10 +301,10 @@ ATTACKS: Final[Sequence[Attack]] = (
     Attack(
         name="tls-begun-and-left",
         sends=f"{HELD:,} connections that send a part of their ClientHello and wait",
-        send=_begun_and_left,
+        send=_hold_unfinished,
         cpu_s=2.0,
         is_secure=True,
-        role=Role.STRANGER,
+        role=Role.UNAUTHENTICATED,
     ),
     Attack(
         name="tls-junk",
@@ -312,7 +312,7 @@ ATTACKS: Final[Sequence[Attack]] = (
         send=_junk,
         cpu_s=4.0,
         is_secure=True,
-        role=Role.STRANGER,
+        role=Role.UNAUTHENTICATED,
     ),
     Attack(
         name="tls-alerts",
@@ -320,7 +320,7 @@ ATTACKS: Final[Sequence[Attack]] = (
         send=_alerts,
         cpu_s=2.0,
         is_secure=True,
-        role=Role.STRANGER,
+        role=Role.UNAUTHENTICATED,
     ),
     Attack(
         name="tls-fragments",
@@ -328,7 +328,7 @@ ATTACKS: Final[Sequence[Attack]] = (
         send=_fragments,
         cpu_s=6.0,
         is_secure=True,
-        role=Role.STRANGER,
+        role=Role.UNAUTHENTICATED,
     ),
     Attack(
         name="tls-thousand-a-second",
@@ -337,6 +337,6 @@ ATTACKS: Final[Sequence[Attack]] = (
         send=STORM.send,
         cpu_s=2.0 * STORM.seconds,
         is_secure=True,
-        role=Role.STRANGER,
+        role=Role.UNAUTHENTICATED,
     ),
 )

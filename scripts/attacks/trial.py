@@ -34,10 +34,10 @@ class Outcome:
 class Trials:
     """Attacks on the same nodes, one after another, beside one good client."""
 
-    def __init__(self, nodes: Nodes, *, judges_clock: bool = False) -> None:
-        """`judges_clock`: the good client's latency is judged too, which needs an idle machine."""
+    def __init__(self, nodes: Nodes, *, checks_latency: bool = False) -> None:
+        """`checks_latency`: the good client's latency is judged too, which needs an idle machine."""
         self.nodes = nodes
-        self._most_ms = MOST_P99_MS if judges_clock else math.inf
+        self._most_ms = MOST_P99_MS if checks_latency else math.inf
         self._good: GoodClient | None = None
 
     def run(self, attack: Attack) -> Outcome:
@@ -68,7 +68,7 @@ def _outcome(attack: Attack, nodes: Nodes, good: GoodClient, most_ms: float) -> 
     cpu_s, began = nodes.cpu_s(), time.monotonic()
     missed: list[str] = []
     try:
-        answered = attack.send(nodes.acting(attack.role))
+        answered = attack.send(nodes.as_role(attack.role))
     except AssertionError as error:
         answered = str(error)
         missed.append(answered)

@@ -23,8 +23,8 @@ from confluent_kafka.admin import (
 from rich.console import Console
 
 from benchmarks import clients, frames, load, report, servers
-from benchmarks.choice import chosen_servers, chosen_workloads, tell
-from benchmarks.turns import alone, noted
+from benchmarks.choice import chosen_servers, chosen_workloads, report_results
+from benchmarks.turns import alone, failures_recorded
 from benchmarks.workload import Figures, Plan, Workload
 
 ACLS: Final = 10_000
@@ -38,7 +38,7 @@ AUTHORIZER: Final = (
     "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "allow.everyone.if.no.acl.found=true",  # so that the client may create the first ACLs
 )
-OPEN, JUDGED = "no authorizer", f"{ACLS:,} ACLs"
+OPEN, WITH_ACLS = "no authorizer", f"{ACLS:,} ACLs"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,10 +149,10 @@ def start(name: str, folder: Path) -> Pair:
     """Start both nodes of a server, and create the ACLs of one."""
     with ExitStack() as started:
         nodes = {}
-        for kind, settings in ((OPEN, ()), (JUDGED, AUTHORIZER)):
+        for kind, settings in ((OPEN, ()), (WITH_ACLS, AUTHORIZER)):
             nodes[kind] = servers.start(name, folder / kind.replace(" ", "-").replace(",", ""), settings)
             started.callback(nodes[kind].stop)
-        make_acls(nodes[JUDGED].bootstrap)
+        make_acls(nodes[WITH_ACLS].bootstrap)
         for node in nodes.values():
             topic = clients.create_topic(node.bootstrap, PARTITIONS)
             load.warm_up(lambda node=node, topic=topic: _rate(_produce(node, topic, 1.0)))  # type: ignore[misc]
@@ -175,15 +175,15 @@ def main(arguments: Namespace, console: Console) -> int:
     results = report.Report()
     with tempfile.TemporaryDirectory(prefix="bench-", ignore_cleanup_errors=True) as folder:
         for name in names:  # one after the other: two JVMs and two nodes would share two cores
-            with noted(results, name):
+            with failures_recorded(results, name):
                 pair = start(name, Path(folder) / name)
                 try:
                     for one in chosen:
                         for _ in range(arguments.runs):
-                            with noted(results, f"{one.name} of {name}"):
+                            with failures_recorded(results, f"{one.name} of {name}"):
                                 results.add(one.name, name, one.run(pair, plan))
                 finally:
                     with suppress(OSError):
                         pair.stop()
-    tell(results, chosen, arguments, console)
+    report_results(results, chosen, arguments, console)
     return 0

@@ -23,7 +23,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from rich.console import Console
 
 from benchmarks import clients, clusters, report
-from benchmarks.choice import tell
+from benchmarks.choice import report_results
 from benchmarks.clusters import Cluster
 from benchmarks.workload import Figures
 from ottla.node.client import balance
@@ -43,7 +43,7 @@ RATE: Final = 1_000  # records a second
 COPIED_BYTES_PER_SECOND: Final = 8 << 20  # that a node may copy, so that a balance takes a minute or so
 SAMPLE_S: Final = 2.0
 QUIET_S: Final = 20.0  # before the nodes join, before the balance, and after it
-PATIENCE_S: Final = 900.0
+WAIT_LIMIT_S: Final = 900.0
 TIMEOUT_S: Final = 60.0
 BEFORE, MOVING, AFTER = "growth: three nodes", "growth: replicas move to five", "growth: five nodes"
 _NUMBER: Final = struct.Struct(">Q")
@@ -72,13 +72,15 @@ class Writer:
     def _send(self) -> None:
         began = time.monotonic()
 
-        def told(error: Any, _: Any) -> None:
+        def report_delivery(error: Any, _: Any) -> None:
             now = time.monotonic()
             self.failures += error is not None
             self.taken.append((now, 1_000 * (now - began)))
 
         value = _NUMBER.pack(self.sent).ljust(RECORD_BYTES, b".")
-        self._producer.produce(self._topic, value, partition=self.sent % PARTITIONS, on_delivery=told)
+        self._producer.produce(
+            self._topic, value, partition=self.sent % PARTITIONS, on_delivery=report_delivery
+        )
         self.sent += 1
 
 
@@ -152,11 +154,11 @@ def _in_thread(work: Callable[[threading.Event], None]) -> Iterator[None]:
         thread.join()
 
 
-def _wait(seconds: float, holds: Callable[[], bool], what: str) -> None:
+def _wait(seconds: float, holds: Callable[[], bool], condition: str) -> None:
     deadline = time.monotonic() + seconds
     while not holds():
         if time.monotonic() > deadline:
-            raise RuntimeError(f"not within {seconds:g} s: {what}")
+            raise RuntimeError(f"not within {seconds:g} s: {condition}")
         time.sleep(0.2)
 
 
@@ -164,7 +166,7 @@ async def _balance(bootstrap: Sequence[tuple[str, int]]) -> None:
     """Ask the controller to balance the cluster, and wait until nothing is left to move."""
     async with Client(bootstrap, timeout_s=TIMEOUT_S) as client:
         await balance.begin(client)
-        deadline = time.monotonic() + PATIENCE_S
+        deadline = time.monotonic() + WAIT_LIMIT_S
         await asyncio.sleep(SAMPLE_S)
         while (now := await balance.status(client.renewed())).settings.is_requested or now.moving:
             if time.monotonic() > deadline:
@@ -227,7 +229,7 @@ def main(arguments: Namespace, console: Console) -> int:
             series = _grow(cluster, share, results)
         finally:
             cluster.stop()
-    tell(results, [], arguments, console, series)
+    report_results(results, [], arguments, console, series)
     return 0
 
 
@@ -253,7 +255,7 @@ def _grow(cluster: Cluster, share: int, results: report.Report) -> dict[str, obj
         topic,
         partitions=PARTITIONS,
         record_bytes=RECORD_BYTES,
-        seconds=PATIENCE_S,
+        seconds=WAIT_LIMIT_S,
         limit_bytes=FILLED_BYTES // share,
         settings={"acks": "all", "enable.idempotence": True},
     )

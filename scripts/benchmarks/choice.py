@@ -9,7 +9,7 @@ from rich.console import Console
 
 from benchmarks import report
 from benchmarks.workload import Workload
-from tests.compat.java.jars import kafka_classpath, why_no_java
+from tests.compat.java.jars import kafka_classpath, reason_without_java
 
 
 class Named(Protocol):
@@ -35,13 +35,13 @@ def chosen_workloads(known: Sequence[N], arguments: Namespace, console: Console)
 def chosen_servers(arguments: Namespace, console: Console) -> list[str]:
     """Return the names of the chosen servers, without Apache Kafka if it cannot run here."""
     names: list[str] = arguments.servers.split(",")
-    if "kafka" in names and (why_no_java() or kafka_classpath() is None):
-        console.print(f"without Apache Kafka: {why_no_java() or 'Maven does not resolve it'}")
+    if "kafka" in names and (reason_without_java() or kafka_classpath() is None):
+        console.print(f"without Apache Kafka: {reason_without_java() or 'Maven does not resolve it'}")
         names.remove("kafka")
     return names
 
 
-def tell(
+def report_results(
     results: report.Report,
     chosen: Sequence[Workload[Any]],
     arguments: Namespace,

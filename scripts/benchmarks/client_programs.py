@@ -20,7 +20,7 @@ from typing import Any, Final
 from benchmarks import clients, frames
 from benchmarks.program_environment import program_environment
 from tests.compat.go.programs import go_program
-from tests.compat.java.jars import kafka_classpath, why_no_java
+from tests.compat.java.jars import kafka_classpath, reason_without_java
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 TIMEOUT_S: Final = 120
@@ -39,10 +39,10 @@ class ClientRun:
     cpu_seconds: float
 
 
-def why_not(client: str) -> str:
+def missing_reason(client: str) -> str:
     """Return the reason why a client cannot run on this machine, or ""."""
     if client == "java":
-        return why_no_java() or ("" if kafka_classpath() else "Maven does not resolve Apache Kafka")
+        return reason_without_java() or ("" if kafka_classpath() else "Maven does not resolve Apache Kafka")
     if client == "franz-go":
         program = go_program("perf")
         return program if isinstance(program, str) else ""
@@ -61,7 +61,7 @@ def run_client(
 ) -> ClientRun:
     """Let a client `produce` or `consume` records; RuntimeError with its output if it fails."""
     if client == "java":
-        command = _of_java(work, bootstrap, topic, records, record_bytes, settings)
+        command = _java_command(work, bootstrap, topic, records, record_bytes, settings)
     else:
         program = [str(go_program("perf"))] if client == "franz-go" else [*_PYTHON, client]
         named = [f"{name}={value}" for name, value in settings.items()]
@@ -79,10 +79,10 @@ def run_client(
     )
     process_seconds = time.perf_counter() - began
     cpu_seconds = _cpu_seconds_of_children() - before
-    said = done.stdout.decode()
+    output = done.stdout.decode()
     if done.returncode:
-        raise RuntimeError(f"{client}: {(said + done.stderr.decode()).strip()[-600:]}")
-    seconds = _seconds_of_java(work, said) if client == "java" else float(said.split()[-1])
+        raise RuntimeError(f"{client}: {(output + done.stderr.decode()).strip()[-600:]}")
+    seconds = _seconds_of_java(work, output) if client == "java" else float(output.split()[-1])
     return ClientRun(seconds=seconds, process_seconds=process_seconds, cpu_seconds=cpu_seconds)
 
 
@@ -95,11 +95,11 @@ def _cpu_seconds_of_children() -> float:
 _PYTHON: Final = (sys.executable, "-m", "benchmarks.client_programs")
 
 
-def _of_java(
+def _java_command(
     work: str, bootstrap: str, topic: str, records: int, record_bytes: int, settings: Mapping[str, str]
 ) -> list[str]:
     classpath = kafka_classpath()
-    assert classpath is not None, why_not("java")
+    assert classpath is not None, missing_reason("java")
     java = [*JVM, "-cp", classpath]
     if work == "consume":
         command = [*java, "org.apache.kafka.tools.ConsumerPerformance", "--hide-header", "--num-records"]
@@ -110,12 +110,12 @@ def _of_java(
     return [*command, *sizes, "--command-property", *named]
 
 
-def _seconds_of_java(work: str, said: str) -> float:
+def _seconds_of_java(work: str, output: str) -> float:
     """Return the time that a performance test reports: from its first record, without the JVM's start."""
     if work == "consume":
         # Start, end, MB, MB/s, records, records/s, rebalance ms, fetch ms, ...
-        return float(said.strip().splitlines()[-1].split(",")[7]) / 1000
-    records, per_second = _SENT.findall(said)[-1]
+        return float(output.strip().splitlines()[-1].split(",")[7]) / 1000
+    records, per_second = _SENT.findall(output)[-1]
     return int(records) / float(per_second)
 
 
@@ -131,10 +131,12 @@ def _librdkafka_produce(bootstrap: str, topic: str, records: int, settings: Mapp
     began = time.perf_counter()
     for number in range(records):
         # Only the last record has a delivery report; reports of all would add to the client's cost.
-        told = (lambda error, _: failures.append(error) if error else None) if number == records - 1 else None
+        on_delivery = (
+            (lambda error, _: failures.append(error) if error else None) if number == records - 1 else None
+        )
         while True:
             try:
-                producer.produce(topic, values[number % len(values)], on_delivery=told)
+                producer.produce(topic, values[number % len(values)], on_delivery=on_delivery)
                 break
             except BufferError:
                 producer.poll(0.01)

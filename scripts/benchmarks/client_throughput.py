@@ -15,9 +15,9 @@ from typing import Final
 from rich.console import Console
 
 from benchmarks import clients, clusters, report, servers
-from benchmarks.choice import chosen_servers, chosen_workloads, tell
-from benchmarks.client_programs import run_client, why_not
-from benchmarks.turns import measure, noted
+from benchmarks.choice import chosen_servers, chosen_workloads, report_results
+from benchmarks.client_programs import missing_reason, run_client
+from benchmarks.turns import failures_recorded, measure
 from benchmarks.workload import Figures, Plan, Workload
 
 Target = servers.Server | clusters.Cluster
@@ -49,7 +49,7 @@ class _Throughput:
     settings: Mapping[str, str] = field(default_factory=dict)
 
     def __call__(self, server: Target, plan: Plan) -> Figures:
-        if reason := why_not(self.client):
+        if reason := missing_reason(self.client):
             raise RuntimeError(reason)
         replicas = len(server.nodes) if isinstance(server, clusters.Cluster) else 1
         topic = clients.create_topic(server.bootstrap, self.partitions, replicas=replicas)
@@ -129,13 +129,13 @@ def main(arguments: Namespace, console: Console) -> int:
         try:
             for name in chosen_servers(arguments, console):
                 running[name] = _started(name, Path(folder), arguments.nodes)
-                with noted(results, f"warm-up of {name}"):
+                with failures_recorded(results, f"warm-up of {name}"):
                     _warm_up(running[name])
             measure(chosen, running, plan, arguments.runs, Path(folder), results, console)
         finally:
             for server in running.values():
                 server.stop()
-    tell(results, chosen, arguments, console)
+    report_results(results, chosen, arguments, console)
     return 0
 
 

@@ -38,13 +38,21 @@ def create_topic(
     deadline = time.monotonic() + CALL_TIMEOUT_S
     while time.monotonic() < deadline:
         # Metadata may name a leader that does not serve yet; ListOffsets is answered by the leader itself.
-        asked = admin.list_offsets(
+        offsets = admin.list_offsets(
             {TopicPartition(name, index): OffsetSpec.latest() for index in range(partitions)}
         )
-        if all(one.exception(CALL_TIMEOUT_S) is None for one in asked.values()):
+        if all(one.exception(CALL_TIMEOUT_S) is None for one in offsets.values()):
             return name
         time.sleep(0.05)
     raise RuntimeError(f"topic {name} got no leaders")
+
+
+def leader_ports(bootstrap: str, topic: str) -> list[int]:
+    """Return the port of each partition's leader."""
+    admin = AdminClient({"bootstrap.servers": bootstrap, **QUIET})
+    found = admin.list_topics(topic, CALL_TIMEOUT_S)
+    partitions = found.topics[topic].partitions
+    return [found.brokers[partitions[index].leader].port for index in sorted(partitions)]
 
 
 def delete_topic(bootstrap: str, name: str) -> None:

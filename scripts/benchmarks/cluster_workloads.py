@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import Any
 
 from confluent_kafka import ElectionType, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
@@ -29,7 +29,7 @@ PARTITIONS = 6
 MEMORY_AFTER_BYTES = 512 << 20
 KILLS = 5
 # Retries at this rate find the new leader soon; equal for both servers.
-IMPATIENT: dict[str, Any] = {
+FAST_RETRIES: dict[str, Any] = {
     "acks": "all",
     "linger.ms": 0,
     "retry.backoff.ms": 20,
@@ -44,22 +44,7 @@ RECOVERY_TIMEOUT_S = 60.0
 SETTLE_TIMEOUT_S = 90.0
 
 
-class HasBootstrap(Protocol):
-    """A server or cluster with its bootstrap.servers."""
-
-    @property
-    def bootstrap(self) -> str: ...
-
-
-def leaders(cluster: HasBootstrap, topic: str) -> list[int]:
-    """Return the port of each partition's leader."""
-    admin = AdminClient({"bootstrap.servers": cluster.bootstrap, **clients.QUIET})
-    found = admin.list_topics(topic, clients.CALL_TIMEOUT_S)
-    partitions = found.topics[topic].partitions
-    return [found.brokers[partitions[index].leader].port for index in sorted(partitions)]
-
-
-def settled(cluster: Cluster, topic: str) -> None:
+def wait_until_in_sync(cluster: Cluster, topic: str) -> None:
     """Wait until every replica is in sync again."""
     deadline = time.monotonic() + SETTLE_TIMEOUT_S
     while time.monotonic() < deadline:
@@ -75,7 +60,7 @@ def replicated_topic(cluster: Cluster, partitions: int = PARTITIONS) -> str:
     topic = clients.create_topic(
         cluster.bootstrap, partitions, {"min.insync.replicas": "2"}, replicas=len(cluster.nodes)
     )
-    settled(cluster, topic)
+    wait_until_in_sync(cluster, topic)
     return topic
 
 
@@ -85,7 +70,7 @@ def replicated_produce(cluster: Cluster, plan: Plan) -> Figures:
     batch = frames.build_batch(1000, KILOBYTE_BATCH, timestamp_ms=int(time.time() * 1000))
     before = cluster.cpu_seconds()
     done = load.produce(
-        leaders(cluster, topic),
+        clients.leader_ports(cluster.bootstrap, topic),
         topic,
         batch,
         acks=-1,
@@ -100,7 +85,7 @@ def replicated_produce(cluster: Cluster, plan: Plan) -> Figures:
 
 def replicated_small_requests(cluster: Cluster, plan: Plan) -> Figures:
     topic = replicated_topic(cluster)
-    ports = leaders(cluster, topic)
+    ports = clients.leader_ports(cluster.bootstrap, topic)
     before = cluster.cpu_seconds()
     done = load.small_requests(
         ports, topic, PARTITIONS, connections=SMALL_CONNECTIONS, seconds=plan.seconds, acks=-1
@@ -137,7 +122,7 @@ def replicated_alone(in_flight: int) -> Callable[[Cluster, Plan], Figures]:
 
     def run(cluster: Cluster, plan: Plan) -> Figures:
         topic = replicated_topic(cluster, 1)
-        ports, before = leaders(cluster, topic), cluster.cpu_seconds()
+        ports, before = clients.leader_ports(cluster.bootstrap, topic), cluster.cpu_seconds()
         done = load.small_requests(
             ports, topic, 1, connections=1, seconds=plan.seconds, in_flight=in_flight, acks=-1
         )
@@ -154,7 +139,7 @@ class Stream:
     def __init__(self, cluster: Cluster, topic: str, partitions: int, rate: int = 200) -> None:
         self.acknowledged_s: list[list[float]] = [[] for _ in range(partitions)]
         self.failures: list[str] = []
-        self._producer = Producer({"bootstrap.servers": cluster.bootstrap, **IMPATIENT, **clients.QUIET})
+        self._producer = Producer({"bootstrap.servers": cluster.bootstrap, **FAST_RETRIES, **clients.QUIET})
         self._topic, self._rate = topic, rate
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -212,13 +197,14 @@ def leader_killed(cluster: Cluster, plan: Plan) -> Figures:
         for turn in range(KILLS):
             time.sleep(1.0)
             node = cluster.nodes[turn % len(cluster.nodes)]
-            theirs = [index for index, port in enumerate(leaders(cluster, topic)) if port == node.port]
+            ports = clients.leader_ports(cluster.bootstrap, topic)
+            affected = [index for index, port in enumerate(ports) if port == node.port]
             # Records in flight may still be acknowledged at the moment of the kill.
             node.kill()
-            taken.append(stream.first_after(time.monotonic(), theirs))
+            taken.append(stream.first_after(time.monotonic(), affected))
             restart(node)
-            settled(cluster, topic)
-            prefer(cluster, topic)
+            wait_until_in_sync(cluster, topic)
+            elect_preferred_leaders(cluster)
     finally:
         stream.stop()
     clients.delete_topic(cluster.bootstrap, topic)
@@ -234,7 +220,7 @@ def rolling_restart(cluster: Cluster, plan: Plan) -> Figures:
         for node in cluster.nodes:
             node.stop()
             restart(node)
-            settled(cluster, topic)
+            wait_until_in_sync(cluster, topic)
         time.sleep(0.5)
     finally:
         stream.stop()
@@ -247,7 +233,7 @@ def restart(node: Node) -> None:
     node.wait_until_ready()
 
 
-def prefer(cluster: Cluster, topic: str) -> None:
+def elect_preferred_leaders(cluster: Cluster) -> None:
     """Elect the preferred leaders."""
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap, **clients.QUIET})
     try:
@@ -262,7 +248,7 @@ def memory(cluster: Cluster, plan: Plan) -> Figures:
     topic = replicated_topic(cluster)
     batch = frames.build_batch(1000, KILOBYTE_BATCH, timestamp_ms=int(time.time() * 1000))
     load.produce(
-        leaders(cluster, topic),
+        clients.leader_ports(cluster.bootstrap, topic),
         topic,
         batch,
         acks=-1,

@@ -165,13 +165,13 @@ def _ottla_commands(folder: Path, addresses: Sequence[str], base_port: int) -> l
         command = [sys.executable, "-P", "-m", "ottla", "start", "--config", str(home.properties)]
         # As Apache Kafka without an authorizer, since clients are remote to nodes on hosts of their own.
         administrators = "ottla.anonymous.administrators=anywhere"
-        for override in (*_places(addresses, base_port, home.node_id), administrators):
+        for override in (*_endpoints(addresses, base_port, home.node_id), administrators):
             command += ["--override", override]
         commands.append(command)
     return commands
 
 
-def _places(addresses: Sequence[str], base_port: int, node_id: int) -> list[str]:
+def _endpoints(addresses: Sequence[str], base_port: int, node_id: int) -> list[str]:
     """Return the listeners and voters of a node; every node is a broker and a controller."""
     controllers = [
         f"{address}:{base_port + len(addresses) + index}" for index, address in enumerate(addresses)
@@ -188,7 +188,7 @@ def _kafka_commands(folder: Path, addresses: Sequence[str], base_port: int) -> l
     for index, address in enumerate(addresses):
         overrides = [
             f"node.id={index}",
-            *_places(addresses, base_port, index),
+            *_endpoints(addresses, base_port, index),
             "offsets.topic.replication.factor=3",
             "share.coordinator.state.topic.replication.factor=3",
             "share.coordinator.state.topic.min.isr=2",

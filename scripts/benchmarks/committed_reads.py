@@ -32,7 +32,7 @@ class Reading:
 
         `aborted` are the aborted transactions as (first offset, producer id).
         """
-        coming, ended = sorted(aborted, reverse=True), set[int]()
+        upcoming, ended = sorted(aborted, reverse=True), set[int]()
         at, before = 0, self.offset
         while at + frames.BATCH.size <= len(records):
             head = frames.BATCH.unpack_from(records, at)
@@ -46,8 +46,8 @@ class Reading:
             )
             if at + 12 + size > len(records):
                 break
-            while coming and coming[-1][0] <= base + last_delta:
-                ended.add(coming.pop()[1])
+            while upcoming and upcoming[-1][0] <= base + last_delta:
+                ended.add(upcoming.pop()[1])
             if attributes & CONTROL:
                 if struct.unpack_from(">h", records, at + MARKER_TYPE_AT)[0] == ABORT:
                     ended.discard(producer)

@@ -20,11 +20,10 @@ from typing import Final
 from rich.console import Console
 
 from benchmarks import clients, frames, load, report
-from benchmarks.choice import chosen_workloads, tell
-from benchmarks.cluster_workloads import leaders
+from benchmarks.choice import chosen_workloads, report_results
 from benchmarks.program_environment import program_environment
 from benchmarks.servers import READY_TIMEOUT_S, STOP_TIMEOUT_S, rss_mb_of
-from benchmarks.turns import noted
+from benchmarks.turns import failures_recorded
 from benchmarks.workload import Figures, Plan, Workload
 from benchmarks.workloads import KILOBYTE_BATCH, MB
 from tests.cpu_time import cpu_seconds_of
@@ -116,7 +115,7 @@ def _produce(ports: Sequence[int], topic: str, plan: Plan) -> load.Done:
 def _measured(drive: Drive) -> Callable[[Host, Plan], Figures]:
     def run(host: Host, plan: Plan) -> Figures:
         topic = clients.create_topic(host.bootstrap, PARTITIONS_OF_A_NODE * len(host.nodes))
-        ports = leaders(host, topic)
+        ports = clients.leader_ports(host.bootstrap, topic)
         drive(ports, topic, plan.slice(4))  # warm-up
         cpu_s, generator_s = host.cpu_seconds(), time.process_time()
         done = drive(ports, topic, plan)
@@ -164,9 +163,9 @@ def main(arguments: Namespace, console: Console) -> int:
             try:
                 for one in wanted:
                     for _ in range(arguments.runs):
-                        with noted(results, one.name):
+                        with failures_recorded(results, one.name):
                             results.add(one.name, "ottla", one.run(host, plan))
             finally:
                 host.stop()
-    tell(results, chosen, arguments, console)
+    report_results(results, chosen, arguments, console)
     return 0

@@ -21,13 +21,18 @@ from typing import Final
 from rich.console import Console
 
 from benchmarks import clients, clusters, report
-from benchmarks.choice import chosen_servers, chosen_workloads, tell
-from benchmarks.cluster_workloads import leaders, prefer, replicated_topic, restart, settled
+from benchmarks.choice import chosen_servers, chosen_workloads, report_results
+from benchmarks.cluster_workloads import (
+    elect_preferred_leaders,
+    replicated_topic,
+    restart,
+    wait_until_in_sync,
+)
 from benchmarks.clusters import Cluster, Node
-from benchmarks.steady_producers import COMMANDS, SteadyProducer, producing, why_not
-from benchmarks.turns import noted
+from benchmarks.steady_producers import COMMANDS, SteadyProducer, missing_reason, producing
+from benchmarks.turns import failures_recorded
 from benchmarks.workload import Figures, Plan, Workload
-from tests.chaos.hosts import Host, hosts, why_no_hosts
+from tests.chaos.hosts import Host, hosts, hosts_unavailable_reason
 
 NODES: Final = 3
 RATE: Final = 500
@@ -35,20 +40,20 @@ KILLS: Final = 20
 PAUSES: Final = 5
 LEAST_PAUSES: Final = 3  # with --quick
 PAUSE_S: Final = 15.0  # of a leader that is paused or cut off: longer than a broker's session of 9 s
-PATIENCE_S: Final = 60.0
+WAIT_LIMIT_S: Final = 60.0
 
 
 def _leader(cluster: Cluster, topic: str) -> Node:
-    (port,) = leaders(cluster, topic)
+    (port,) = clients.leader_ports(cluster.bootstrap, topic)
     return next(node for node in cluster.nodes if node.port == port)
 
 
 def _gap_s(producer: SteadyProducer, fault: Callable[[], None], flow_s: float = 1.0) -> float:
     """Cause a fault; return the longest time without an acknowledgement from then until they flow again."""
-    producer.wait_for(producer.quiet_s, PATIENCE_S)
+    producer.wait_for(producer.quiet_s, WAIT_LIMIT_S)
     began = time.monotonic()
     fault()
-    producer.wait_for(flow_s, PATIENCE_S)
+    producer.wait_for(flow_s, WAIT_LIMIT_S)
     return producer.longest_gap_s(began)
 
 
@@ -58,7 +63,7 @@ def _killed(cluster: Cluster, topic: str, producer: SteadyProducer, kills: int) 
         node = _leader(cluster, topic)
         gaps.append(_gap_s(producer, node.kill))
         restart(node)
-        settled(cluster, topic)
+        wait_until_in_sync(cluster, topic)
     return gaps
 
 
@@ -67,10 +72,10 @@ def _moved(cluster: Cluster, topic: str, producer: SteadyProducer, kills: int) -
     for _ in range(kills):
         node = _leader(cluster, topic)
         node.stop()
-        producer.wait_for(1.0, PATIENCE_S)
+        producer.wait_for(1.0, WAIT_LIMIT_S)
         restart(node)
-        settled(cluster, topic)
-        gaps.append(_gap_s(producer, lambda: prefer(cluster, topic)))
+        wait_until_in_sync(cluster, topic)
+        gaps.append(_gap_s(producer, lambda: elect_preferred_leaders(cluster)))
     return gaps
 
 
@@ -86,16 +91,16 @@ def _away(
     gaps = []
     for _ in range(max(LEAST_PAUSES, kills * PAUSES // KILLS)):
         node = _leader(cluster, topic)
-        producer.wait_for(producer.quiet_s, PATIENCE_S)
+        producer.wait_for(producer.quiet_s, WAIT_LIMIT_S)
         began = time.monotonic()
         leave(node)
         try:
             time.sleep(PAUSE_S)
         finally:
             come_back(node)
-        producer.wait_for(1.0, PATIENCE_S)
+        producer.wait_for(1.0, WAIT_LIMIT_S)
         gaps.append(producer.longest_gap_s(began))
-        settled(cluster, topic)
+        wait_until_in_sync(cluster, topic)
     return gaps
 
 
@@ -111,7 +116,7 @@ def _paused(cluster: Cluster, topic: str, producer: SteadyProducer, kills: int) 
 
 
 def _cut(cluster: Cluster, topic: str, producer: SteadyProducer, kills: int) -> list[float]:
-    if reason := why_no_hosts():
+    if reason := hosts_unavailable_reason():
         raise RuntimeError(reason)
 
     def cable(node: Node) -> Host:
@@ -174,23 +179,23 @@ def main(arguments: Namespace, console: Console) -> int:
     results = report.Report()
     with (
         tempfile.TemporaryDirectory(prefix="bench-", ignore_cleanup_errors=True) as folder,
-        nullcontext([]) if why_no_hosts() else hosts(NODES) as machines,
+        nullcontext([]) if hosts_unavailable_reason() else hosts(NODES) as machines,
     ):
         for name in chosen_servers(arguments, console):
             cluster = clusters.make(name, Path(folder) / name, NODES, machines)
             try:
                 cluster.start()
                 for one in chosen:
-                    with noted(results, f"{one.name} of {name}"):
+                    with failures_recorded(results, f"{one.name} of {name}"):
                         _measure(one, name, cluster, plan, results)
             finally:
                 cluster.stop()
-    tell(results, chosen, arguments, console)
+    report_results(results, chosen, arguments, console)
     return 0
 
 
 def _measure(one: Workload[Cluster], name: str, cluster: Cluster, plan: Plan, results: report.Report) -> None:
     assert isinstance(one.run, _Failover)
-    if reason := why_not(one.run.client):
+    if reason := missing_reason(one.run.client):
         raise RuntimeError(reason)
     results.add(one.name, name, one.run(cluster, plan))

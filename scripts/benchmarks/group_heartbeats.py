@@ -59,7 +59,7 @@ class _Member:
         self.owned: list[tuple[bytes, tuple[int, ...]]] = []
         self.frame = b""
 
-    def ask(self, api: ApiKey, request: object) -> None:
+    def send(self, api: ApiKey, request: object) -> None:
         self.api, self.is_waiting = api, True
         self.socket.sendall(encoded(api, request))
 
@@ -100,7 +100,7 @@ class _Classic:
             protocol_type="bench",
             protocols=[JoinGroupRequestProtocol(name="any", metadata=b"")],
         )
-        member.ask(ApiKey.JOIN_GROUP, request)
+        member.send(ApiKey.JOIN_GROUP, request)
 
     def answered(self, member: _Member, answer: Any) -> float | None:
         """Handle a response; return the seconds until `again` is due, or None if it is not needed."""
@@ -117,7 +117,7 @@ class _Classic:
                 member_id=member.member_id,
                 assignments=[SyncGroupRequestAssignment(member_id=each, assignment=b"x") for each in members],
             )
-            member.ask(ApiKey.SYNC_GROUP, request)
+            member.send(ApiKey.SYNC_GROUP, request)
         elif member.api == ApiKey.SYNC_GROUP and not answer.error_code:
             generation = member.group, member.epoch
             self._synced[generation] = self._synced.get(generation, 0) + 1
@@ -136,7 +136,7 @@ class _Classic:
         if member.epoch < 0:
             self._join(member)
         else:
-            member.ask(ApiKey.HEARTBEAT, self.heartbeat(member))
+            member.send(ApiKey.HEARTBEAT, self.heartbeat(member))
 
     def heartbeat(self, member: _Member) -> object:
         return HeartbeatRequest(group_id=member.group, generation_id=member.epoch, member_id=member.member_id)
@@ -171,7 +171,7 @@ class _Consumer:
             subscribed_topic_names=[self._topic],
             topic_partitions=[],
         )
-        member.ask(self.api, request)
+        member.send(self.api, request)
 
     def answered(self, member: _Member, answer: Any) -> float | None:
         if answer.error_code in COORDINATOR_BEGINS:
@@ -183,8 +183,8 @@ class _Consumer:
             owned = [(each.topic_id, tuple(each.partitions)) for each in answer.assignment.topic_partitions]
             if owned != member.owned:
                 member.owned = owned
-                told = [TopicPartitions(topic_id=one, partitions=parts) for one, parts in owned]
-                member.ask(self.api, self.heartbeat(member, told))
+                partitions_owned = [TopicPartitions(topic_id=one, partitions=parts) for one, parts in owned]
+                member.send(self.api, self.heartbeat(member, partitions_owned))
                 return None
         of_group = self._epochs.setdefault(member.group, {})
         if sum(len(partitions) for _, partitions in member.owned) == 1:
@@ -200,7 +200,7 @@ class _Consumer:
         if member.epoch < 0:
             self._join(member)
         else:
-            member.ask(self.api, self.heartbeat(member))
+            member.send(self.api, self.heartbeat(member))
 
     def heartbeat(self, member: _Member, owned: Sequence[TopicPartitions] | None = None) -> object:
         return ConsumerGroupHeartbeatRequest(

@@ -18,7 +18,7 @@ from ottla.node.wire.messages.offset_fetch import OffsetFetchRequest, OffsetFetc
 REQUESTS, PARTITIONS, IN_FLIGHT = 10_000, 100, 10
 OFFSET_FETCH, FETCH_VERSION = 9, 5
 LOADED, EMPTY = "loaded", "empty-1"  # groups with different partitions of the 50 of __consumer_offsets
-PATIENCE_S = 120.0
+WAIT_LIMIT_S = 120.0
 
 
 def load_of_offsets(running: Server, plan: Plan) -> Figures:
@@ -35,11 +35,11 @@ def load_of_offsets(running: Server, plan: Plan) -> Figures:
         server = servers.start(running.name, data)
         try:
             began_s = server.started_at_s()
-            empty_s = _until_told(server, EMPTY, topic) - began_s
-            loaded_s = _until_told(server, LOADED, topic) - began_s
+            empty_s = _time_until_served(server, EMPTY, topic) - began_s
+            loaded_s = _time_until_served(server, LOADED, topic) - began_s
         finally:
             server.stop()
-    return {"offsets are told after s": loaded_s, "those of an empty one after s": empty_s}
+    return {"offsets are reported after s": loaded_s, "those of an empty one after s": empty_s}
 
 
 def _commit(server: Server, topic: str) -> None:
@@ -57,13 +57,13 @@ def _commit(server: Server, topic: str) -> None:
                 load.check(answer, error_at)
 
 
-def _until_told(server: Server, group: str, topic: str) -> float:
+def _time_until_served(server: Server, group: str, topic: str) -> float:
     """Return the time when OffsetFetch of the group succeeds, on the clock of time.CLOCK_BOOTTIME."""
     request = OffsetFetchRequest(
         group_id=group, topics=[OffsetFetchRequestTopic(name=topic, partition_indexes=[0])]
     )
     frame = b"".join(codec.encode_request(OFFSET_FETCH, FETCH_VERSION, 0, "bench", request))
-    deadline = time.monotonic() + PATIENCE_S
+    deadline = time.monotonic() + WAIT_LIMIT_S
     with load.connect(server.port) as connection:
         while True:
             connection.sendall(frame)

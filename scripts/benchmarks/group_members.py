@@ -26,7 +26,7 @@ from benchmarks.servers import Server
 from benchmarks.workload import Figures, Plan
 
 PROCESSES, MEMBERS, PARTITIONS = 2, 10, 20
-PATIENCE_S = 60.0
+WAIT_LIMIT_S = 60.0
 CLASSIC = {
     "partition.assignment.strategy": "range",
     # Members learn of a rebalance with their next heartbeat; the default of 3 s would dominate the figures.
@@ -50,14 +50,14 @@ def one_joins_and_leaves(protocol: str) -> Callable[[Server, Plan], Figures]:
         rounds, settled_rounds = ROUNDS[protocol], SETTLED_ROUNDS[protocol]
         with _Members(server.bootstrap, group, topic, protocol) as members:
             for number in range(MEMBERS):
-                members.tell(number, "add")
+                members.send_command(number, "add")
             members.until_stable()
             before = server.cpu_seconds()
             for number in range(rounds):
-                for what, measured in took_s.items():
+                for action, measured in took_s.items():
                     time.sleep((settled_rounds + (number + 0.5) / rounds) * HEARTBEAT_S[protocol])
                     began = time.perf_counter()
-                    members.tell(MEMBERS, what)
+                    members.send_command(MEMBERS, action)
                     measured.append(members.until_stable() - began)
             cpu = server.cpu_seconds() - before
         clients.delete_topic(server.bootstrap, topic)
@@ -106,27 +106,27 @@ class _Members:
             process.stdin.close()
         for process in self._processes:
             try:
-                process.wait(PATIENCE_S)
+                process.wait(WAIT_LIMIT_S)
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
 
-    def tell(self, member: int, what: str) -> None:
+    def send_command(self, member: int, action: str) -> None:
         """Start or stop a member, in the process that follows from its number."""
         with self._changed:
-            if what == "add":
+            if action == "add":
                 self._owned[member] = frozenset()
             else:
                 del self._owned[member]
         stdin = self._processes[member % PROCESSES].stdin
         assert stdin is not None
-        stdin.write(f"{what} {member}\n")
+        stdin.write(f"{action} {member}\n")
 
     def until_stable(self) -> float:
         """Wait until the group is stable; return the time of the last change."""
         with self._changed:
-            if not self._changed.wait_for(self._is_stable, PATIENCE_S):
-                raise RuntimeError(f"{len(self._owned)} members are not stable after {PATIENCE_S:g} s")
+            if not self._changed.wait_for(self._is_stable, WAIT_LIMIT_S):
+                raise RuntimeError(f"{len(self._owned)} members are not stable after {WAIT_LIMIT_S:g} s")
             return self._changed_s
 
     def _is_stable(self) -> bool:
@@ -138,11 +138,11 @@ class _Members:
     def _listen(self, process: "subprocess.Popen[str]") -> None:
         assert process.stdout is not None
         for line in process.stdout:
-            told = json.loads(line)
+            change = json.loads(line)
             with self._changed:
-                if told["member"] in self._owned:
-                    self._owned[told["member"]] = frozenset(told["owned"])
-                    self._changed_s = max(self._changed_s, told["at_s"])
+                if change["member"] in self._owned:
+                    self._owned[change["member"]] = frozenset(change["owned"])
+                    self._changed_s = max(self._changed_s, change["at_s"])
                     self._changed.notify_all()
 
 
@@ -168,15 +168,15 @@ class Member:
 
     def _assign(self, _: Consumer, places: list[Place]) -> None:
         self._owned |= {place.partition for place in places}
-        self._tell()
+        self._report()
 
     def _revoke(self, _: Consumer, places: list[Place]) -> None:
         self._owned -= {place.partition for place in places}
-        self._tell()
+        self._report()
 
-    def _tell(self) -> None:
-        told = {"member": self._number, "owned": sorted(self._owned), "at_s": time.perf_counter()}
-        sys.stdout.write(json.dumps(told) + "\n")
+    def _report(self) -> None:
+        change = {"member": self._number, "owned": sorted(self._owned), "at_s": time.perf_counter()}
+        sys.stdout.write(json.dumps(change) + "\n")
         sys.stdout.flush()
 
     def stop(self) -> None:
@@ -198,8 +198,8 @@ def main() -> None:
     members: dict[int, Member] = {}
     stopped: list[Member] = []
     for line in sys.stdin:
-        what, _, number = line.partition(" ")
-        if what == "add":
+        action, _, number = line.partition(" ")
+        if action == "add":
             members[int(number)] = Member(int(number), settings, topic)
         else:
             stopped.append(members.pop(int(number)))

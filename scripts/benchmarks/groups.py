@@ -15,7 +15,7 @@ from benchmarks.workload import Figures, Plan
 
 OFFSET_COMMIT, COMMIT_VERSION = 8, 7
 COMMITTERS = 32  # groups, each on a connection of its own
-PATIENCE_S = 60.0
+WAIT_LIMIT_S = 60.0
 ERROR_LOADING = {14, 15, 16}  # coordinators of a fresh server
 COMMIT_GOALS = {"CPU us/commit": 0.5}
 
@@ -77,10 +77,10 @@ def commits(partitions: int) -> Callable[[Server, Plan], Figures]:
 def make_offsets_topic(server: Server, group: str) -> None:
     """Look for a coordinator until there is one, which makes the server create `__consumer_offsets`."""
     admin = AdminClient({"bootstrap.servers": server.bootstrap, **clients.QUIET})
-    deadline = time.monotonic() + PATIENCE_S
+    deadline = time.monotonic() + WAIT_LIMIT_S
     while True:
         try:
-            admin.describe_consumer_groups([group])[group].result(PATIENCE_S)
+            admin.describe_consumer_groups([group])[group].result(WAIT_LIMIT_S)
             return
         except KafkaException:  # the coordinator is still loading
             if time.monotonic() > deadline:
@@ -90,7 +90,7 @@ def make_offsets_topic(server: Server, group: str) -> None:
 
 def until_loaded(connection: socket.socket, frame: bytes, answer_bytes: int, error_at: int) -> None:
     """Commit once, as soon as the coordinator has loaded."""
-    deadline = time.monotonic() + PATIENCE_S
+    deadline = time.monotonic() + WAIT_LIMIT_S
     while True:
         connection.sendall(frame)
         answer = bytearray(answer_bytes)

@@ -162,7 +162,10 @@ def small_requests(
 
 
 def warm_up(rate_of_a_second: Callable[[], float]) -> None:
-    """Work until a second is not 5 % faster than the best so far, because a JVM compiles while it runs."""
+    """Work until a second is not 5 % faster than the best so far, because a JVM compiles while it runs.
+
+    That is for more than MIN_WARM_UP_S, and for MAX_WARM_UP_S at most.
+    """
     best = 0.0
     for second in range(MAX_WARM_UP_S):
         rate = rate_of_a_second()

@@ -78,34 +78,34 @@ class Follower:
         assert isinstance(reply, RegisterBrokerReply)
         self.epoch = reply.broker_epoch
 
-    async def live(self) -> None:
+    async def send_heartbeats(self) -> None:
         await asyncio.sleep(random.random() * HEARTBEAT_S)
         while True:
-            beat = BrokerHeartbeat(
+            heartbeat = BrokerHeartbeat(
                 broker_id=self.node_id,
                 broker_epoch=self.epoch,
                 current_metadata_offset=self.next_offset - 1,
             )
-            await self.sender.send(0, beat, None, 30)
+            await self.sender.send(0, heartbeat, None, 30)
             await asyncio.sleep(HEARTBEAT_S)
 
     async def follow(self) -> None:
         client = await self.peers.client(0, "metadata")
         while True:
-            asked = FetchMetadataRequest(
+            request = FetchMetadataRequest(
                 fetch_offset=self.next_offset,
                 last_epoch=self.last_epoch,
                 max_bytes=FETCH_BYTES,
                 max_wait_ms=FETCH_WAIT_MS,
             )
-            told = await client.request(asked, FetchMetadataResponse, timeout_s=30)
+            response = await client.request(request, FetchMetadataResponse, timeout_s=30)
             # All records and snapshots count as applied; the cost of applying them is not measured here.
-            self.next_offset, self.last_epoch = told.end_offset, told.epoch
+            self.next_offset, self.last_epoch = response.end_offset, response.epoch
             self.fetches += 1
-            self.batches_bytes += len(told.batches)
+            self.batches_bytes += len(response.batches)
 
 
-async def _crowd(port: int, secret: bytes, count: int, rate_per_s: float) -> None:
+async def _run_observers(port: int, secret: bytes, count: int, rate_per_s: float) -> None:
     """Run all observers, change a setting `rate_per_s` times a second, and print the responses a second."""
     endpoint = Endpoint(HOST, port)
     followers = [Follower(FIRST_ID + number, endpoint, secret) for number in range(count)]
@@ -113,7 +113,7 @@ async def _crowd(port: int, secret: bytes, count: int, rate_per_s: float) -> Non
     async with asyncio.TaskGroup() as tasks:
         for one in followers:
             await one.register()
-            tasks.create_task(one.live())
+            tasks.create_task(one.send_heartbeats())
             tasks.create_task(one.follow())
         print("READY", flush=True)
         if rate_per_s:
@@ -146,9 +146,9 @@ def measure(brokers: int, rates: Sequence[float]) -> None:
     for rate_per_s in rates:
         figures = []
         for count in (0, brokers):
-            cpu, told = _measure_once(count, rate_per_s)
+            cpu, rate = _measure_once(count, rate_per_s)
             figures.append(cpu)
-            print(f"  {rate_per_s:g} changes/s, {count} observers: {cpu:.1f} % ({told:.0f} responses/s)")
+            print(f"  {rate_per_s:g} changes/s, {count} observers: {cpu:.1f} % ({rate:.0f} responses/s)")
         print(
             f"  {rate_per_s:g} changes/s: the {brokers} observers cost {figures[1] - figures[0]:.1f} %",
             flush=True,
@@ -162,29 +162,29 @@ def _measure_once(count: int, rate_per_s: float) -> tuple[float, float]:
     with tempfile.TemporaryDirectory(prefix="observers-bench-") as home:
         homes: Sequence[NodeHome] = write_homes(1, base_port=base_port, data=Path(home), overrides=[])
         node = NodeProcess(homes[0])
-        crowd = None
+        observers = None
         try:
             wait_until_ready([node], [])
             secret = parse_properties(homes[0].properties.read_bytes())["cluster.secret"]
             words = [sys.executable, "-m", "scripts.benchmarks.observers", str(base_port), str(count)]
-            crowd = subprocess.Popen(
+            observers = subprocess.Popen(
                 [*words, str(rate_per_s)],
                 stdout=subprocess.PIPE,
                 text=True,
                 env={**os.environ, "OTTLA_BENCH_SECRET": secret},
             )
-            assert crowd.stdout is not None
-            assert crowd.stdout.readline().strip() == "READY"
+            assert observers.stdout is not None
+            assert observers.stdout.readline().strip() == "READY"
             time.sleep(SETTLE_S)
             pid = node.process.pid
             before, began = _cpu_s(pid), time.monotonic()
             time.sleep(MEASURED_S)
             used, passed = _cpu_s(pid) - before, time.monotonic() - began
-            crowd.terminate()
-            told = [int(line) for line in crowd.stdout.read().split()]
-            return 100 * used / passed, sum(told) / max(1, len(told))
+            observers.terminate()
+            counts = [int(line) for line in observers.stdout.read().split()]
+            return 100 * used / passed, sum(counts) / max(1, len(counts))
         finally:
-            for process in [one for one in (crowd, node.process) if one is not None]:
+            for process in [one for one in (observers, node.process) if one is not None]:
                 process.send_signal(signal.SIGTERM)
                 process.wait()
             node.close()
@@ -197,7 +197,7 @@ def _cpu_s(pid: int) -> float:
 
 if __name__ == "__main__":
     asyncio.run(
-        _crowd(
+        _run_observers(
             int(sys.argv[1]),
             cluster_key(os.environ["OTTLA_BENCH_SECRET"]),
             int(sys.argv[2]),

@@ -68,11 +68,11 @@ class Report:
         """
         turns = zip(self.turns(workload, "ottla"), self.turns(workload, "kafka"), strict=False)
         pairs = [
-            (ours[figure], theirs[figure]) for ours, theirs in turns if figure in ours and figure in theirs
+            (ottla[figure], kafka[figure]) for ottla, kafka in turns if figure in ottla and figure in kafka
         ]
-        if not pairs or not all(theirs for _, theirs in pairs):
+        if not pairs or not all(kafka for _, kafka in pairs):
             return None
-        found = [ours / theirs for ours, theirs in pairs]
+        found = [ottla / kafka for ottla, kafka in pairs]
         lower, _, upper = statistics.quantiles(found, method="inclusive") if len(found) > 1 else found * 3
         return statistics.median(found), lower, upper
 

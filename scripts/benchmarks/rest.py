@@ -211,7 +211,7 @@ async def many_topics(stage: Stage) -> AsyncIterator[None]:
             one.result(clients.CALL_TIMEOUT_S)
 
 
-async def _logs_are_open(stage: Stage) -> None:
+async def _wait_until_logs_are_open(stage: Stage) -> None:
     """Wait until the logs of all topics are open, because producers wait for that and not for scrapes."""
     async with asyncio.timeout(clients.CALL_TIMEOUT_S):
         while True:
@@ -227,7 +227,7 @@ async def scrapes(stage: Stage) -> Figures:
     topic = clients.create_topic(stage.server.bootstrap, PARTITIONS)
     figures: Figures = {}
     async with many_topics(stage):
-        await _logs_are_open(stage)
+        await _wait_until_logs_are_open(stage)
         await _scrape(stage)
         with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as producer:
             # Warm-up, which also starts the process of the producer.
@@ -282,7 +282,7 @@ WORKLOADS = (
 )
 
 
-async def _rate(stage: Stage, senders: Sequence[Callable[[float], Awaitable[int]]], what: str) -> Figures:
+async def _rate(stage: Stage, senders: Sequence[Callable[[float], Awaitable[int]]], unit: str) -> Figures:
     """Run all senders at once; return their amount a second, and the CPU that each item cost the node."""
 
     async def work(seconds: float) -> tuple[float, int]:
@@ -295,7 +295,7 @@ async def _rate(stage: Stage, senders: Sequence[Callable[[float], Awaitable[int]
     cpu = stage.server.cpu_seconds()
     seconds, done = await work(stage.seconds)
     cpu = stage.server.cpu_seconds() - cpu
-    return {f"{what}/s": done / seconds, f"CPU us/{what[:-1]}": cpu * 1e6 / done}
+    return {f"{unit}/s": done / seconds, f"CPU us/{unit[:-1]}": cpu * 1e6 / done}
 
 
 async def _awaited(work: Awaitable[int]) -> int:
@@ -359,14 +359,14 @@ def _print_table(chosen: Sequence[Workload], found: Samples, console: Console) -
             values = [figures[name] for figures in samples]
             goal = ""
             if name in one.at_least:
-                goal = f">= {one.at_least[name]:,.0f}  {_verdict(median >= one.at_least[name])}"
+                goal = f">= {one.at_least[name]:,.0f}  {_yes_or_no(median >= one.at_least[name])}"
             elif name in one.below:
-                goal = f"< {one.below[name]:g}  {_verdict(median < one.below[name])}"
-            told = [number(float(value)) for value in (min(values), median, max(values))]
-            table.add_row(one.name if name == next(iter(samples[0])) else "", name, *told, goal)
+                goal = f"< {one.below[name]:g}  {_yes_or_no(median < one.below[name])}"
+            cells = [number(float(value)) for value in (min(values), median, max(values))]
+            table.add_row(one.name if name == next(iter(samples[0])) else "", name, *cells, goal)
         table.add_section()
     console.print(table)
 
 
-def _verdict(is_reached: bool) -> str:
+def _yes_or_no(is_reached: bool) -> str:
     return "yes" if is_reached else "[bold red]NO[/]"

@@ -20,7 +20,7 @@ from typing import Final, TypeVar, cast
 from rich.console import Console
 
 from benchmarks import report
-from benchmarks.choice import chosen_workloads, tell
+from benchmarks.choice import chosen_workloads, report_results
 from benchmarks.program_environment import program_environment
 from benchmarks.servers import rss_mb_of
 from benchmarks.workload import Figures, Plan, Workload
@@ -30,7 +30,7 @@ from ottla.metadata_raft.commands import BrokerHeartbeat
 from ottla.metadata_raft.controller import Controller
 from ottla.metadata_raft.controller_config import ControllerConfig
 from ottla.metadata_raft.delta import MetadataDelta, replay_batch
-from ottla.metadata_raft.due_elections import LOOKED_AT_ONCE, DueElections
+from ottla.metadata_raft.due_elections import CHECKED_AT_ONCE, DueElections
 from ottla.metadata_raft.image import MetadataImage
 from ottla.metadata_raft.record_codec import MetadataBatch, encode_batch
 from ottla.metadata_raft.records import (
@@ -82,14 +82,14 @@ class _Scale:
 
     def __call__(self, _: object, plan: Plan) -> Figures:
         del plan
-        told = subprocess.run(
+        done = subprocess.run(
             [sys.executable, "-m", "benchmarks.scale", str(self.nodes), str(self.partitions)],
             env=program_environment(),
             capture_output=True,
             timeout=TIMEOUT_S,
             check=True,
         )
-        figures: Figures = json.loads(told.stdout)
+        figures: Figures = json.loads(done.stdout)
         return figures
 
 
@@ -106,7 +106,7 @@ def main(arguments: Namespace, console: Console) -> int:
     results = report.Report()
     for one in chosen:
         results.add(one.name, "ottla", one.run(None, Plan()))
-    tell(results, chosen, arguments, console)
+    report_results(results, chosen, arguments, console)
     return 0
 
 
@@ -177,17 +177,22 @@ def _measure(nodes: int, partitions: int) -> Figures:
     image = delta.apply(version=partitions + nodes, epoch=1, timestamp_ms=0)
     del delta
     found: Figures = {"image MB": _rss_mb() - before_mb}
-    found |= _of_snapshot(image) | _of_changes(image) | _of_fall(image) | _of_controller(image)
-    return found | asyncio.run(_of_feed(image)) | _of_answers(image)
+    found |= (
+        _measure_snapshot(image)
+        | _measure_changes(image)
+        | _measure_failure(image)
+        | _measure_controller(image)
+    )
+    return found | asyncio.run(_measure_feed(image)) | _measure_answers(image)
 
 
-def _of_snapshot(image: MetadataImage) -> Figures:
+def _measure_snapshot(image: MetadataImage) -> Figures:
     content, written_s = _timed(lambda: b"".join(encode_snapshot(image)))
     load_s = _seconds(lambda: read_snapshot(content, empty=EMPTY, version=image.version, epoch=1))
     return {"snapshot MB": len(content) / 1e6, "snapshot written s": written_s, "snapshot loaded s": load_s}
 
 
-def _of_changes(image: MetadataImage) -> Figures:
+def _measure_changes(image: MetadataImage) -> Figures:
     """Measure changes of one partition at a time, as when a replica falls behind."""
     times = []
     topics = list(image.topics.by_name.values())
@@ -200,7 +205,7 @@ def _of_changes(image: MetadataImage) -> Figures:
     return {"one change ms": 1000 * statistics.median(times)}
 
 
-def _of_fall(image: MetadataImage) -> Figures:
+def _measure_failure(image: MetadataImage) -> Figures:
     """Measure the failure of the first node: the controller elects leaders, and a node applies these."""
     config = ControllerConfig()
     led = sum(one.leader == 0 for topic in image.topics.by_name.values() for one in topic.partitions)
@@ -216,7 +221,7 @@ def _of_fall(image: MetadataImage) -> Figures:
     }
 
 
-def _of_controller(image: MetadataImage) -> Figures:
+def _measure_controller(image: MetadataImage) -> Figures:
     controller = Controller(image, ControllerConfig())
     controller.activate(image, 0)
     beats = [
@@ -226,26 +231,26 @@ def _of_controller(image: MetadataImage) -> Figures:
     for beat in beats:
         controller.decide(beat, 1_000)
     heartbeat_s = _seconds(lambda: [controller.decide(beat, 1_001) for beat in beats]) / len(beats)
-    for _ in range(2 + image.topics.partition_count // LOOKED_AT_ONCE):
+    for _ in range(2 + image.topics.partition_count // CHECKED_AT_ONCE):
         controller.tick(1_002)  # until the first search for leaders that are not preferred ends
     return {
         "heartbeat us": 1e6 * heartbeat_s,
         "tick us": 1e6 * _seconds(lambda: controller.tick(1_003)),
-        **_of_due_elections(image),
+        **_measure_due_elections(image),
     }
 
 
-def _of_due_elections(image: MetadataImage) -> Figures:
+def _measure_due_elections(image: MetadataImage) -> Figures:
     """Measure the search of all partitions for leaders that are not preferred, a part of them each turn."""
     elections, config = DueElections(), ControllerConfig()
     now_ms = config.leader_imbalance_check_interval_seconds * 1_000
     turns_s: list[float] = []
-    while not turns_s or elections.is_looking:
+    while not turns_s or elections.is_scanning:
         turns_s.append(_seconds(lambda: elections.due(image, config, now_ms)))
     return {"search for preferred leaders s": sum(turns_s), "longest turn of it s": max(turns_s)}
 
 
-async def _of_feed(image: MetadataImage) -> Figures:
+async def _measure_feed(image: MetadataImage) -> Figures:
     """Measure a voter's responses to all observers, which wait for a change."""
     voters = [VoterAddress(node_id=node, host=f"node-{node}", port=9092) for node in range(VOTERS)]
     feed = MetadataFeed(image, leader=lambda: (0, 1), voters=lambda: voters, hears_all=lambda: True)
@@ -265,7 +270,7 @@ async def _of_feed(image: MetadataImage) -> Figures:
     return {"a change for all observers ms": 1000 * (time.process_time() - began)}
 
 
-def _of_answers(image: MetadataImage) -> Figures:
+def _measure_answers(image: MetadataImage) -> Figures:
     """Measure the encoding of a Metadata response for all topics, extrapolated from up to 100."""
     topics = len(image.topics.by_name)
     one = next(iter(image.topics.by_name.values()))

@@ -41,7 +41,7 @@ def consumer_of(bootstrap: str, topic: str, group: str, mode: str) -> Any:
     return consumer
 
 
-def polled(consumer: Any) -> list[Any]:
+def poll_records(consumer: Any) -> list[Any]:
     """Return the records of one poll; none if there is no coordinator yet."""
     try:
         return [one for one in consumer.poll(POLL_S) if not one.error()]
@@ -51,7 +51,7 @@ def polled(consumer: Any) -> list[Any]:
 
 def _work(consumer: Any, mode: str, is_over: threading.Event) -> None:
     while not is_over.is_set():
-        messages = polled(consumer)
+        messages = poll_records(consumer)
         if mode == SINGLY:
             for one in messages:
                 is_odd = one.offset() % 2

@@ -26,9 +26,9 @@ from confluent_kafka.admin import (
 from rich.console import Console
 
 from benchmarks import clients, clusters, report, servers
-from benchmarks.choice import chosen_servers, chosen_workloads, tell
-from benchmarks.share_workers import BATCHES, SINGLY, Workers, consumer_of, polled
-from benchmarks.turns import alone, noted
+from benchmarks.choice import chosen_servers, chosen_workloads, report_results
+from benchmarks.share_workers import BATCHES, SINGLY, Workers, consumer_of, poll_records
+from benchmarks.turns import alone, failures_recorded
 from benchmarks.workload import Figures, Plan, Workload
 
 Target: TypeAlias = servers.Server | clusters.Cluster
@@ -43,11 +43,11 @@ RATE: Final = 1_000
 LATENCY_SECONDS: Final = 5.0
 WARM_UP_SECONDS: Final = 2.0
 JOIN_SECONDS: Final = 60.0
-PATIENCE_S: Final = 240.0
+WAIT_LIMIT_S: Final = 240.0
 DELAYED: Final = 1_000_000
 DELAY_MS: Final = 24 * 3_600_000
 GOALS: Final = {"records/s": 2.0, "CPU us/record": 0.5}
-ONLY_OURS: Final = "delayed"  # marks rows of features that Apache Kafka does not have
+WITHOUT_KAFKA: Final = "delayed"  # marks rows of features that Apache Kafka does not have
 
 
 def _group(bootstrap: str) -> str:
@@ -85,7 +85,7 @@ def _fill(bootstrap: str, topic: str, partitions: int, records: int, headers: An
         raise RuntimeError("records were not delivered")
 
 
-def _given(target: Target, topic: str, records: int, mode: str, workers: int) -> Figures:
+def _consume_all(target: Target, topic: str, records: int, mode: str, workers: int) -> Figures:
     """Let `workers` members take all records of a topic; return the figures."""
     group, members = _group(target.bootstrap), Workers()
     before = target.cpu_seconds()
@@ -93,7 +93,7 @@ def _given(target: Target, topic: str, records: int, mode: str, workers: int) ->
         for number in range(min(PROCESSES, workers)):
             share = workers // PROCESSES + (number < workers % PROCESSES)
             members.start(target.bootstrap, topic, group, mode, share)
-        members.wait(records, PATIENCE_S)
+        members.wait(records, WAIT_LIMIT_S)
         cpu_s, members_cpu_s = target.cpu_seconds() - before, members.cpu_seconds()
     finally:
         members.stop()
@@ -104,11 +104,11 @@ def _given(target: Target, topic: str, records: int, mode: str, workers: int) ->
     }
 
 
-def _taken(mode: str, per_second: int, partitions: int, workers: int) -> Any:
+def _consume(mode: str, per_second: int, partitions: int, workers: int) -> Any:
     def run(target: Target, plan: Plan) -> Figures:
         records = int(per_second * plan.seconds)
         topic = _filled(target, partitions, records)
-        figures = _given(target, topic, records, mode, workers)
+        figures = _consume_all(target, topic, records, mode, workers)
         clients.delete_topic(target.bootstrap, topic)
         return figures
 
@@ -125,7 +125,7 @@ def _latency(target: Target, plan: Plan) -> Figures:
 
     def read() -> None:
         while not is_over.is_set():
-            for message in polled(member):
+            for message in poll_records(member):
                 has_joined.set()
                 sent_s = struct.unpack_from(">d", message.value())[0]
                 taken.append((time.perf_counter() - sent_s) * 1000)
@@ -178,7 +178,7 @@ def _behind_delayed(target: Target, plan: Plan) -> Figures:
     records = int(RECORDS_BEHIND_DELAYED * plan.seconds)
     _fill(target.bootstrap, topic, 1, records)
     memory = target.rss_mb()
-    figures = _given(target, topic, records, BATCHES, PROCESSES)
+    figures = _consume_all(target, topic, records, BATCHES, PROCESSES)
     figures["MB RSS more"] = max(0.0, target.rss_mb() - memory)
     clients.delete_topic(target.bootstrap, topic)
     return figures
@@ -187,21 +187,21 @@ def _behind_delayed(target: Target, plan: Plan) -> Figures:
 WORKLOADS: Final[Sequence[Workload[Any]]] = (
     Workload(
         name="shares: accepted in batches",
-        run=_taken(BATCHES, RECORDS_PER_SECOND, PARTITIONS, PROCESSES),
+        run=_consume(BATCHES, RECORDS_PER_SECOND, PARTITIONS, PROCESSES),
         goals=GOALS,
     ),
     Workload(
         name="shares: acknowledged singly",
-        run=_taken(SINGLY, RECORDS_PER_SECOND_SINGLY, PARTITIONS, PROCESSES),
+        run=_consume(SINGLY, RECORDS_PER_SECOND_SINGLY, PARTITIONS, PROCESSES),
         goals=GOALS,
     ),
     Workload(
         name="shares: ten workers on one partition",
-        run=_taken(BATCHES, RECORDS_PER_SECOND, 1, MANY_WORKERS),
+        run=_consume(BATCHES, RECORDS_PER_SECOND, 1, MANY_WORKERS),
         goals=GOALS,
     ),
     Workload(name=f"shares: from send to receipt, {RATE:,} records/s", run=_latency, goals={"p99 ms": 1.0}),
-    Workload(name=f"shares: behind a million {ONLY_OURS} records", run=_behind_delayed),
+    Workload(name=f"shares: behind a million {WITHOUT_KAFKA} records", run=_behind_delayed),
 )
 
 
@@ -227,9 +227,9 @@ def _measure(
     for one in chosen:
         for _ in range(runs):
             for name, target in running.items():
-                if ONLY_OURS in one.name and name != "ottla":
+                if WITHOUT_KAFKA in one.name and name != "ottla":
                     continue
-                with alone(name, running), noted(results, f"{one.name} of {name}"):
+                with alone(name, running), failures_recorded(results, f"{one.name} of {name}"):
                     results.add(one.name, name, one.run(target, plan))
 
 
@@ -247,11 +247,11 @@ def main(arguments: Namespace, console: Console) -> int:
             running = _start(names, Path(folder), arguments.nodes)
             warm_up = WORKLOADS[0]
             for name, target in running.items():  # the JVM compiles what runs often
-                with alone(name, running), noted(results, f"warm-up of {name}"):
+                with alone(name, running), failures_recorded(results, f"warm-up of {name}"):
                     warm_up.run(target, Plan(seconds=1.0))
             _measure(chosen, running, plan, arguments.runs, results)
         finally:
             for target in running.values():
                 target.stop()
-    tell(results, chosen, arguments, console)
+    report_results(results, chosen, arguments, console)
     return 0

@@ -18,7 +18,7 @@ from rich.table import Table
 
 from benchmarks import clients, servers
 from benchmarks.report import machine, number
-from benchmarks.spark_jobs import PARTITIONS, Figures, Side, Stage, copy, fill, sink, source
+from benchmarks.spark_jobs import PARTITIONS, Figures, JobContext, Side, copy, fill, sink, source
 from benchmarks.spark_session import spark_client
 from benchmarks.spark_trickle import trickle
 
@@ -40,7 +40,7 @@ class Way:
     """A way to do the job of its group; `goals` are ratios to reach against other ways, by their names."""
 
     name: str
-    run: Callable[[Stage], Figures]
+    run: Callable[[JobContext], Figures]
     goals: dict[str, float] = field(default_factory=dict)
 
 
@@ -131,10 +131,10 @@ def main(arguments: Namespace, console: Console) -> int:
             server = servers.start(broker, Path(folder) / broker)
             try:
                 filled = clients.create_topic(server.bootstrap, PARTITIONS)
-                stage = Stage(client=client, server=server, rows=rows, filled=filled)
-                fill(stage)
+                context = JobContext(client=client, server=server, rows=rows, filled=filled)
+                fill(context)
                 found[broker] = {
-                    group.name: measure(group, stage, arguments.runs, console) for group in groups
+                    group.name: measure(group, context, arguments.runs, console) for group in groups
                 }
             finally:
                 server.stop()
@@ -145,13 +145,13 @@ def main(arguments: Namespace, console: Console) -> int:
     return 0
 
 
-def measure(group: Group, stage: Stage, rounds: int, console: Console) -> Samples:
+def measure(group: Group, context: JobContext, rounds: int, console: Console) -> Samples:
     """Measure `rounds` rounds, after one that is not counted because code is compiled in it."""
     samples: Samples = {way.name: [] for way in group.ways}
     for turn in range(rounds + 1):
         for way in group.ways if turn % 2 else reversed(group.ways):
             try:
-                figures = way.run(stage)
+                figures = way.run(context)
             except Exception as failure:
                 console.print(
                     f"[red]failed[/] {group.name}, {way.name}: {str(failure)[:1000]}", highlight=False
@@ -184,14 +184,14 @@ def print_table(
             names = dict.fromkeys(name for figures in samples[way.name] for name in figures)
             for name in names:
                 values = sorted(figures[name] for figures in samples[way.name] if name in figures)
-                told = [number(float(value)) for value in (values[0], statistics.median(values), values[-1])]
-                ratios, goals = _judged(group, way, samples) if name == group.figure else ("", "")
+                cells = [number(float(value)) for value in (values[0], statistics.median(values), values[-1])]
+                ratios, goals = _ratios_and_goals(group, way, samples) if name == group.figure else ("", "")
                 first = name == next(iter(names))
                 table.add_row(
                     group.name.removeprefix("spark: ") if first and way is group.ways[0] else "",
                     way.name if first else "",
                     name,
-                    *told,
+                    *cells,
                     ratios,
                     goals,
                 )
@@ -199,7 +199,7 @@ def print_table(
     console.print(table)
 
 
-def _judged(group: Group, way: Way, samples: Samples) -> tuple[str, str]:
+def _ratios_and_goals(group: Group, way: Way, samples: Samples) -> tuple[str, str]:
     """Return the ratios to the ways of the connector that have no goals, and the goals, one a line."""
     ratios, goals = [], []
     for other in group.ways:

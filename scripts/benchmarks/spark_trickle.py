@@ -8,7 +8,7 @@ from collections.abc import Callable
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from benchmarks import clients
-from benchmarks.spark_jobs import Figures, Side, Stage
+from benchmarks.spark_jobs import Figures, JobContext, Side
 
 PAUSE_S = 0.05
 RECORDS = 200
@@ -20,25 +20,27 @@ PADDING = b"x" * 92
 ONE_LONG_BATCH = "1 hour"
 
 
-def trickle(begin: Side, end: Side, *, real_time: bool = False) -> Callable[[Stage], Figures]:
+def trickle(
+    source_side: Side, sink_side: Side, *, real_time: bool = False
+) -> Callable[[JobContext], Figures]:
     """Return a job that copies a record every 50 ms, timed from `produce()` to a read_committed consumer."""
 
-    def run(stage: Stage) -> Figures:
-        source, target = (clients.create_topic(stage.server.bootstrap, 1) for _ in range(2))
-        reader = stage.client.spark.readStream.format(begin.format)
-        reader = reader.options(**stage.options(), **begin.fresh(), startingOffsets="earliest")
+    def run(context: JobContext) -> Figures:
+        source, target = (clients.create_topic(context.server.bootstrap, 1) for _ in range(2))
+        reader = context.client.spark.readStream.format(source_side.format)
+        reader = reader.options(**context.options(), **source_side.fresh(), startingOffsets="earliest")
         frame = reader.option("subscribe", source).load().select("key", "value")
-        writer = frame.writeStream.format(end.format).options(**stage.options(), **end.fresh())
-        writer = writer.option("topic", target).option("checkpointLocation", stage.client.new_folder())
+        writer = frame.writeStream.format(sink_side.format).options(**context.options(), **sink_side.fresh())
+        writer = writer.option("topic", target).option("checkpointLocation", context.client.new_folder())
         if real_time:
             writer = writer.outputMode("update").trigger(realTime=ONE_LONG_BATCH)
         query = writer.start()
         try:
-            taken = _round_trips_ms(stage.server.bootstrap, source, target)
+            taken = _round_trips_ms(context.server.bootstrap, source, target)
         finally:
             query.stop()
         for topic in (source, target):
-            clients.delete_topic(stage.server.bootstrap, topic)
+            clients.delete_topic(context.server.bootstrap, topic)
         return {
             "p50 ms": taken[len(taken) // 2],
             "p99 ms": taken[len(taken) * 99 // 100],

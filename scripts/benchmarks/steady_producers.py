@@ -68,15 +68,15 @@ class SteadyProducer:
         times = list(self.acknowledged_s)
         return max(after - before for before, after in pairwise(times) if after > since_s)
 
-    def wait_for(self, seconds: float, patience_s: float) -> None:
-        """Wait until acknowledgements have come for `seconds`; RuntimeError after `patience_s`."""
+    def wait_for(self, seconds: float, timeout_s: float) -> None:
+        """Wait until acknowledgements have come for `seconds`; RuntimeError after `timeout_s`."""
         began = time.monotonic()
         first: float | None = None
         while first is None or time.monotonic() < first + seconds:
             if self._process.poll() is not None:
                 raise RuntimeError(f"the producer has ended: {list(self.failed)}")
-            if time.monotonic() > began + patience_s:
-                raise RuntimeError(f"nothing was acknowledged for {patience_s:g} s: {list(self.failed)}")
+            if time.monotonic() > began + timeout_s:
+                raise RuntimeError(f"nothing was acknowledged for {timeout_s:g} s: {list(self.failed)}")
             if first is None and self.acknowledged_s and self.acknowledged_s[-1] > began:
                 first = self.acknowledged_s[-1]
             time.sleep(0.02)
@@ -106,7 +106,7 @@ def producing(client: str, bootstrap: str, topic: str, per_second: int) -> Itera
         producer.stop()
 
 
-def why_not(client: str) -> str:
+def missing_reason(client: str) -> str:
     """Return the reason why a client cannot run on this machine, or ""."""
     if client != "franz-go":
         return ""
@@ -114,20 +114,20 @@ def why_not(client: str) -> str:
     return program if isinstance(program, str) else ""
 
 
-def _of_python(name: str) -> Callable[[], list[str]]:
+def _python_command(name: str) -> Callable[[], list[str]]:
     return lambda: [sys.executable, "-m", "benchmarks.steady_producers", name]
 
 
 COMMANDS: Final[dict[str, Callable[[], list[str]]]] = {
-    "librdkafka": _of_python("librdkafka"),
+    "librdkafka": _python_command("librdkafka"),
     "java": lambda: java_program("SteadyProducer"),
     "franz-go": lambda: [str(go_program("steady"))],
-    "kafka-python": _of_python("kafka-python"),
-    "aiokafka": _of_python("aiokafka"),
+    "kafka-python": _python_command("kafka-python"),
+    "aiokafka": _python_command("aiokafka"),
 }
 
 
-def _tell(failure: object) -> None:
+def _report(failure: object) -> None:
     print("ack" if failure is None else f"failed {failure}", flush=True)
 
 
@@ -153,10 +153,10 @@ def _librdkafka(bootstrap: str, topic: str, per_second: int) -> None:
         }
     )
 
-    def told(error: Any, _: Any) -> None:
-        _tell(error)
+    def report_delivery(error: Any, _: Any) -> None:
+        _report(error)
 
-    _pace(per_second, lambda: producer.produce(topic, PAYLOAD, on_delivery=told), producer.poll)
+    _pace(per_second, lambda: producer.produce(topic, PAYLOAD, on_delivery=report_delivery), producer.poll)
 
 
 def _kafka_python(bootstrap: str, topic: str, per_second: int) -> None:
@@ -166,8 +166,8 @@ def _kafka_python(bootstrap: str, topic: str, per_second: int) -> None:
 
     def send() -> None:
         future = producer.send(topic, PAYLOAD)
-        future.add_callback(lambda _: _tell(None))
-        future.add_errback(_tell)
+        future.add_callback(lambda _: _report(None))
+        future.add_errback(_report)
 
     _pace(per_second, send, time.sleep)
 
@@ -181,7 +181,7 @@ def _aiokafka(bootstrap: str, topic: str, per_second: int) -> None:
         began, number = time.monotonic(), 0
         while True:
             sent = await producer.send(topic, PAYLOAD)
-            sent.add_done_callback(lambda future: _tell(future.exception()))
+            sent.add_done_callback(lambda future: _report(future.exception()))
             number += 1
             await asyncio.sleep(max(0.0, began + number / per_second - time.monotonic()))
 

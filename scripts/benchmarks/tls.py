@@ -27,8 +27,8 @@ from cryptography.hazmat.primitives.serialization import (
 from rich.console import Console
 
 from benchmarks import clients, load, report, servers
-from benchmarks.choice import chosen_servers, chosen_workloads, tell
-from benchmarks.turns import alone, noted
+from benchmarks.choice import chosen_servers, chosen_workloads, report_results
+from benchmarks.turns import alone, failures_recorded
 from benchmarks.workload import Figures, Plan, Workload
 from tests.ports import free_port
 
@@ -41,7 +41,7 @@ PROBES = 4
 PROBE_PAUSE_S = 0.002
 TIMEOUT_S = 60.0
 # ApiVersions, version 0, without a client id.
-QUESTION: Final = b"\0\0\0\x0a\0\x12\0\0\0\0\0\x01\xff\xff"
+REQUEST: Final = b"\0\0\0\x0a\0\x12\0\0\0\0\0\x01\xff\xff"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,7 +158,7 @@ def _probe(connections: Sequence[ssl.SSLSocket], seconds: float) -> list[float]:
     while time.perf_counter() < until:
         for one in connections:
             began = time.perf_counter()
-            one.sendall(QUESTION)
+            one.sendall(REQUEST)
             load.receive_exactly(one, buffer[:4])
             load.receive_exactly(one, buffer[: int.from_bytes(buffer[:4], "big")])
             taken.append((time.perf_counter() - began) * 1000)
@@ -180,7 +180,7 @@ def storm(stage: Stage, plan: Plan) -> Figures:
                 pool.submit(_storm, stage.port, str(stage.ca), share, plan.seconds)
                 for _ in range(STORM_PROCESSES)
             ]
-            beside = _probe(probes, plan.seconds)
+            during = _probe(probes, plan.seconds)
             made = sum(one.result() for one in storms)
         cpu_s, took = stage.server.cpu_seconds() - before, time.perf_counter() - began
     finally:
@@ -189,7 +189,7 @@ def storm(stage: Stage, plan: Plan) -> Figures:
     return {
         "connections/s": made / plan.seconds,
         "p99 alone ms": alone[int(len(alone) * 0.99)],
-        "p99 beside ms": beside[int(len(beside) * 0.99)],
+        "p99 beside ms": during[int(len(during) * 0.99)],
         "CPU s/s": cpu_s / took,
     }
 
@@ -250,16 +250,16 @@ def main(arguments: Namespace, console: Console) -> int:
             for name in names:
                 stages[name] = start(name, Path(folder) / name, keystore, ca)
             for stage in stages.values():
-                with noted(results, f"warm-up of {stage.server.name}"):
+                with failures_recorded(results, f"warm-up of {stage.server.name}"):
                     produce(stage, plan)
             running = {name: stage.server for name, stage in stages.items()}
             for one in chosen:
                 for _ in range(arguments.runs):
                     for name, stage in stages.items():
-                        with alone(name, running), noted(results, f"{one.name} of {name}"):
+                        with alone(name, running), failures_recorded(results, f"{one.name} of {name}"):
                             results.add(one.name, name, one.run(stage, plan))
         finally:
             for stage in stages.values():
                 stage.server.stop()
-    tell(results, chosen, arguments, console)
+    report_results(results, chosen, arguments, console)
     return 0

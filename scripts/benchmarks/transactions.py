@@ -16,7 +16,6 @@ from collections.abc import Callable, Generator, Sequence
 from typing import Any, Protocol
 
 from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
 from crc32c import crc32c
 
 from benchmarks import clients, committed_reads, frames, load
@@ -28,7 +27,7 @@ CLIENT_PRODUCERS = 8
 RECORD_BYTES = 100
 TIMEOUT_MS = 60_000
 WARM_UP_S = 3.0
-PATIENCE_S = 60.0
+WAIT_LIMIT_S = 60.0
 ATTRIBUTES_AT = 21
 TRANSACTIONAL = 0x10
 # Coordinators that load, markers in flight, partitions being verified: sent again after a pause.
@@ -138,9 +137,9 @@ class Version2:
 # ---- producers ---------------------------------------------------------------------------------------------
 
 
-def ask(port: int, frame: bytes, error_at: int) -> bytes:
+def request_until_ready(port: int, frame: bytes, error_at: int) -> bytes:
     """Send a request on its own connection until no retriable error comes; return the response."""
-    deadline = time.monotonic() + PATIENCE_S
+    deadline = time.monotonic() + WAIT_LIMIT_S
     with load.connect(port) as connection:
         while True:
             connection.sendall(frame)
@@ -157,7 +156,7 @@ def ask(port: int, frame: bytes, error_at: int) -> bytes:
 
 def coordinator(port: int, name: str) -> int:
     """Return the port of a transactional id's coordinator."""
-    answer = ask(port, framed(frames.header(10, 1), text(name) + b"\x01"), error_at=8)
+    answer = request_until_ready(port, framed(frames.header(10, 1), text(name) + b"\x01"), error_at=8)
     at = 10 + 2 + max(0, struct.unpack_from(">h", answer, 10)[0]) + 4
     at += 2 + struct.unpack_from(">h", answer, at)[0]
     return int(struct.unpack_from(">i", answer, at)[0])
@@ -165,7 +164,7 @@ def coordinator(port: int, name: str) -> int:
 
 def first_pair(port: int, name: str) -> tuple[int, int]:
     frame = framed(frames.header(22, 0), text(name) + struct.pack(">i", TIMEOUT_MS))
-    producer_id, epoch = struct.unpack_from(">qh", ask(port, frame, error_at=8), 10)
+    producer_id, epoch = struct.unpack_from(">qh", request_until_ready(port, frame, error_at=8), 10)
     return producer_id, epoch
 
 
@@ -227,7 +226,7 @@ class Transactor:
             yield RETRY_S
 
 
-def converse(dialogues: Sequence[tuple[Transactor, Dialogue]]) -> None:
+def run_dialogues(dialogues: Sequence[tuple[Transactor, Dialogue]]) -> None:
     """Run all dialogues at once, until each has ended."""
     poll = select.epoll()
     waiting: dict[int, Dialogue] = {}
@@ -236,28 +235,28 @@ def converse(dialogues: Sequence[tuple[Transactor, Dialogue]]) -> None:
     for number in by_number:
         poll.register(number, select.EPOLLIN)
         pending[number] = b""
-    asleep: list[tuple[float, Dialogue]] = []
+    delayed: list[tuple[float, Dialogue]] = []
     alive = len(dialogues)
 
     def go_on(dialogue: Dialogue, answer: bytes | None) -> None:
         nonlocal alive
         try:
-            wish = dialogue.send(answer)  # type: ignore[arg-type]  # None starts it
+            step = dialogue.send(answer)  # type: ignore[arg-type]  # None starts it
         except StopIteration:
             alive -= 1
             return
-        if isinstance(wish, float):
-            asleep.append((time.perf_counter() + wish, dialogue))
+        if isinstance(step, float):
+            delayed.append((time.perf_counter() + step, dialogue))
             return
-        connection, frame = wish
+        connection, frame = step
         waiting[connection.fileno()] = dialogue
         connection.sendall(frame)
 
     for _, dialogue in dialogues:
         go_on(dialogue, None)
     while alive:
-        patience = max(0.0, asleep[0][0] - time.perf_counter()) if asleep else load.SOCKET_TIMEOUT_S
-        for number, _ in poll.poll(patience):
+        timeout = max(0.0, delayed[0][0] - time.perf_counter()) if delayed else load.SOCKET_TIMEOUT_S
+        for number, _ in poll.poll(timeout):
             data = pending[number] + by_number[number].recv(1 << 16)
             if not data:
                 raise ConnectionError("the server closed the connection")
@@ -267,8 +266,8 @@ def converse(dialogues: Sequence[tuple[Transactor, Dialogue]]) -> None:
                 continue
             pending[number] = b""
             go_on(waiting.pop(number), data[4:])
-        while asleep and asleep[0][0] <= time.perf_counter():
-            go_on(asleep.pop(0)[1], b"")
+        while delayed and delayed[0][0] <= time.perf_counter():
+            go_on(delayed.pop(0)[1], b"")
     poll.close()
 
 
@@ -279,14 +278,6 @@ def close(transactors: Sequence[Transactor]) -> None:
 
 
 # ---- workloads ---------------------------------------------------------------------------------------------
-
-
-def leaders(target: Target, topic: str) -> list[int]:
-    """Return the port of each partition's leader."""
-    admin = AdminClient({"bootstrap.servers": target.bootstrap, **clients.QUIET})
-    found = admin.list_topics(topic, clients.CALL_TIMEOUT_S)
-    partitions = found.topics[topic].partitions
-    return [found.brokers[partitions[index].leader].port for index in sorted(partitions)]
 
 
 def new_topic(target: Target) -> str:
@@ -315,7 +306,8 @@ def raw(
 
     def run(target: Target, plan: Plan) -> Figures:
         topic = new_topic(target)
-        ports, entry = leaders(target, topic), int(target.bootstrap.partition(",")[0].rpartition(":")[2])
+        ports = clients.leader_ports(target.bootstrap, topic)
+        entry = int(target.bootstrap.partition(",")[0].rpartition(":")[2])
         batch = frames.build_batch(RECORD_BYTES, records * (RECORD_BYTES + 14) + frames.BATCH.size)
         run_id = uuid.uuid4().hex[:8]
         transactors = [
@@ -333,7 +325,7 @@ def raw(
             for one in transactors:
                 one.taken_ms, one.retries = [], 0
             cpu, began = target.cpu_seconds(), time.perf_counter()
-            converse([(one, one.run(batch, began + seconds)) for one in transactors])
+            run_dialogues([(one, one.run(batch, began + seconds)) for one in transactors])
             taken_s = time.perf_counter() - began
         figures = figures_of(
             target,
@@ -359,18 +351,18 @@ def client(records: int, producers: int = CLIENT_PRODUCERS) -> Callable[[Target,
             name = f"{topic}-{number}"
             settings: dict[str, Any] = {"transactional.id": name, "linger.ms": 0, **clients.QUIET}
             made.append(Producer({"bootstrap.servers": target.bootstrap, **settings}))
-            made[-1].init_transactions(PATIENCE_S)
+            made[-1].init_transactions(WAIT_LIMIT_S)
         taken: list[float] = []
 
-        def drive(producer: Producer, partition: int, until: float, told: list[float]) -> None:
+        def drive(producer: Producer, partition: int, until: float, commit_times: list[float]) -> None:
             while time.perf_counter() < until:
                 producer.begin_transaction()
                 for payload in payloads:
                     producer.produce(topic, payload, partition=partition)
-                producer.flush(PATIENCE_S)
+                producer.flush(WAIT_LIMIT_S)
                 began = time.perf_counter()
-                producer.commit_transaction(PATIENCE_S)
-                told.append(1000 * (time.perf_counter() - began))
+                producer.commit_transaction(WAIT_LIMIT_S)
+                commit_times.append(1000 * (time.perf_counter() - began))
 
         for seconds in (WARM_UP_S, plan.seconds):
             taken.clear()
@@ -428,7 +420,8 @@ def _filled_topic(target: Target, aborted_percent: int) -> tuple[str, list[int],
     Return its name, the port of each partition's leader, and the number of committed records in each.
     """
     topic = new_topic(target)
-    ports, entry = leaders(target, topic), int(target.bootstrap.partition(",")[0].rpartition(":")[2])
+    ports = clients.leader_ports(target.bootstrap, topic)
+    entry = int(target.bootstrap.partition(",")[0].rpartition(":")[2])
     size_bytes = RECORDS_IN_ABORTED * (RECORD_BYTES + 14) + frames.BATCH.size
     # With the current time, so that retention does not delete the records meanwhile.
     batch = frames.build_batch(RECORD_BYTES, size_bytes, timestamp_ms=int(time.time() * 1000))
@@ -437,7 +430,7 @@ def _filled_topic(target: Target, aborted_percent: int) -> tuple[str, list[int],
         for index in range(PARTITIONS)
     ]
     wanted = RECORDS_READ // batch.records // PARTITIONS
-    converse([(one, _fill(one, batch, wanted, aborted_percent)) for one in transactors])
+    run_dialogues([(one, _fill(one, batch, wanted, aborted_percent)) for one in transactors])
     close(transactors)
     aborted = sum(number * aborted_percent % 100 < aborted_percent for number in range(wanted))
     return topic, ports, [(wanted - aborted) * batch.records] * PARTITIONS
@@ -464,7 +457,7 @@ def _read_committed(target: Target, topic: str, records: int, seconds: float) ->
     )
     consumer.assign([TopicPartition(topic, index, 0) for index in range(PARTITIONS)])
     began = time.perf_counter()
-    count = clients.read(consumer, records, PATIENCE_S + seconds)
+    count = clients.read(consumer, records, WAIT_LIMIT_S + seconds)
     taken = time.perf_counter() - began
     count += len(consumer.consume(1, 0.2))  # aborted records would come after the committed ones
     consumer.close()

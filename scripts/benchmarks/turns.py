@@ -14,7 +14,7 @@ from benchmarks.servers import Server
 from benchmarks.workload import Figures, Plan, Workload
 
 
-def settle(folder: Path, size: int) -> None:
+def prepare_page_cache(folder: Path, size: int) -> None:
     """Flush what earlier runs left to write, and claim as much page cache as the next run will write.
 
     Otherwise a run pays for the dirty pages of the one before, and for pages that the hypervisor took back.
@@ -29,12 +29,12 @@ def settle(folder: Path, size: int) -> None:
 
 
 @contextmanager
-def noted(results: Report, what: str) -> Iterator[None]:
+def failures_recorded(results: Report, name: str) -> Iterator[None]:
     """Record an exception of the block for the end of the report, and go on."""
     try:
         yield
     except Exception as failure:
-        results.failures.append(f"{what}: {failure!r}")
+        results.failures.append(f"{name}: {failure!r}")
 
 
 @contextmanager
@@ -69,15 +69,15 @@ def measure(
             turn = plan.slice(workload.slices)
             prepared: list[str] = []
             for name, server in running.items():
-                with noted(results, f"before {workload.name} on {name}"):
+                with failures_recorded(results, f"before {workload.name} on {name}"):
                     workload.prepare(server)
                     prepared.append(name)
             for number_of_turn in range(runs * workload.slices):
                 # The order alternates, so that neither server always finds a warm or a dirty machine.
                 for name in sorted(prepared, reverse=number_of_turn % 2 == 1):
-                    settle(folder, 2 * turn.limit_bytes)
+                    prepare_page_cache(folder, 2 * turn.limit_bytes)
                     figures: Figures = {}
-                    with noted(results, f"{workload.name} on {name}"), alone(name, running):
+                    with failures_recorded(results, f"{workload.name} on {name}"), alone(name, running):
                         figures = take_turn(workload, running[name], turn)
                     results.add(workload.name, name, figures)
         for name in running:

@@ -184,8 +184,8 @@ def idle_clients(server: Server, plan: Plan) -> Figures:
     try:
         for _ in range(IDLE_CONNECTIONS):
             connection = load.connect(server.port)
-            question = frames.header(18, 0)
-            connection.sendall(len(question).to_bytes(4) + question)
+            request = frames.header(18, 0)
+            connection.sendall(len(request).to_bytes(4) + request)
             answer = bytearray(4)
             load.receive_exactly(connection, memoryview(answer))
             load.receive_exactly(connection, memoryview(bytearray(int.from_bytes(answer))))

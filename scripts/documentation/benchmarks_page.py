@@ -86,7 +86,9 @@ A cluster of three nodes, and a client that writes 500 records a second to one p
 acks=all and otherwise its defaults. A figure is the longest time without an acknowledgement around one fault
 of the leader: killed (SIGKILL), moved by an election, paused (SIGSTOP) for 15 s, or cut off from the other
 nodes and from the client for 15 s. A client waits for the response of a leader that is paused or cut off,
-with either server; after a cut the time depends on when TCP sends again.
+with either server; after a cut the time depends on when TCP sends again. franz-go requests metadata from a
+random broker: if that is the killed one, it waits a quarter of a second before its next attempt, and half a
+second after a second refusal or the end of an idle connection.
 
 """
 BALANCE = """

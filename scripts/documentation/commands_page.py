@@ -23,16 +23,16 @@ def commands_page() -> str:
     """Return the page."""
     command = typer.main.get_command(app)
     context = command.make_context("ottla", [], resilient_parsing=True)
-    return HEAD + "".join(_of(command, context, "ottla", level=2))
+    return HEAD + "".join(_sections(command, context, "ottla", level=2))
 
 
-def _of(command: Any, context: Any, name: str, *, level: int) -> Iterator[str]:
+def _sections(command: Any, context: Any, name: str, *, level: int) -> Iterator[str]:
     yield f"{'#' * level} `{name}`\n\n{_words(command.help or '')}\n\n"
     if hasattr(command, "list_commands"):
         for child in command.list_commands(context):
             found = command.get_command(context, child)
             below = type(context)(found, info_name=child, parent=context)
-            yield from _of(found, below, f"{name} {child}", level=min(level + 1, 4))
+            yield from _sections(found, below, f"{name} {child}", level=min(level + 1, 4))
         return
     if name == DUMP:
         yield f"```text\n{_help_of_dump()}```\n\n"

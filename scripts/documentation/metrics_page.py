@@ -45,8 +45,8 @@ def families_of(scrape: str) -> list[Family]:
     for line in scrape.splitlines():
         head, _, rest = line.partition(" ")
         if head == "#":
-            what, name, *more = rest.split(" ", 2)
-            {"HELP": words, "TYPE": kinds}.get(what, {})[name] = more[0] if more else ""
+            keyword, name, *more = rest.split(" ", 2)
+            {"HELP": words, "TYPE": kinds}.get(keyword, {})[name] = more[0] if more else ""
             last = name
         elif line:
             labels.setdefault(last, {}).update(dict.fromkeys(_LABEL.findall(line)))

@@ -44,7 +44,7 @@ _LINK = re.compile(r"(?<!!)\[([^\]]+)\]\(([^)\s]+)\)")
 
 def source_of(site_path: str) -> str:
     """Return the path in the repository of a page of the site."""
-    mounted = {place: source for source, place in MOUNTED.items()}
+    mounted = {path: source for source, path in MOUNTED.items()}
     return mounted.get(site_path, f"docs/{site_path}")
 
 
@@ -58,7 +58,7 @@ def site_links(text: str, source: str, pages: Container[str]) -> str:
 
 
 def _with_links(text: str, source: str, pages: Container[str]) -> str:
-    here = posixpath.dirname(_place(source) or source)
+    here = posixpath.dirname(_site_path(source) or source)
 
     def one(match: re.Match[str]) -> str:
         words, target = match[1], match[2]
@@ -66,7 +66,7 @@ def _with_links(text: str, source: str, pages: Container[str]) -> str:
             return match[0]
         path, hash_, anchor = target.partition("#")
         file = posixpath.normpath(posixpath.join(posixpath.dirname(source), path))
-        place = _place(file)
+        place = _site_path(file)
         if place is None or place not in pages:
             return f"`{file}`" if words == file or "`" in words else f"{words} (`{file}`)"
         return f"[{words}]({posixpath.relpath(place, here)}{hash_}{anchor})"
@@ -74,6 +74,6 @@ def _with_links(text: str, source: str, pages: Container[str]) -> str:
     return _LINK.sub(one, text)
 
 
-def _place(file: str) -> str | None:
+def _site_path(file: str) -> str | None:
     """Return the path in the site of a file of the repository, or None."""
     return MOUNTED.get(file) or (file.removeprefix("docs/") if file.startswith("docs/") else None)

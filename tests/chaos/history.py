@@ -38,8 +38,8 @@ class History:
     # With the acknowledged offset; None if the client learned that an earlier attempt had succeeded
     # (librdkafka, from DUPLICATE_SEQUENCE_NUMBER).
     acknowledged: list[tuple[Stamp, int | None]] = field(default_factory=list)
-    shown: list[tuple[int, int, Stamp]] = field(default_factory=list)  # partition, offset
-    refused: list[str] = field(default_factory=list)  # records that the client gave up on
+    read: list[tuple[int, int, Stamp]] = field(default_factory=list)  # partition, offset
+    failed: list[str] = field(default_factory=list)  # records that the client gave up on
 
     def problems(self, log: Sequence[tuple[int, int, Stamp]]) -> list[str]:
         """Return the violations of the rules by `log`, which is all records as (partition, offset, stamp)."""
@@ -69,7 +69,7 @@ class History:
         problems += _out_of_order(log)[:MAX_PROBLEMS]
         problems += [
             f"changed: a reader saw {stamp} at {partition}/{offset}, now {place.get((partition, offset))}"
-            for partition, offset, stamp in self.shown
+            for partition, offset, stamp in self.read
             if place.get((partition, offset)) != stamp
         ][:MAX_PROBLEMS]
         return problems

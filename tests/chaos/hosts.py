@@ -11,14 +11,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-# The network of this bridge only, which nothing else on the machine reaches; another test run has another.
+# The network of this bridge, which nothing else on the machine reaches; test runs have different ones.
 NETWORK = f"10.199.{os.getpid() % 254 + 1}"
-# The kernel removes the links of a network later, so the next network of this process has other names.
+# The kernel removes the links of a network later, so the next network of this process has different names.
 _networks = itertools.count()
-NOBODY = "02:00:00:00:00:99"  # a hardware address that no interface has
+UNREACHABLE_MAC = "02:00:00:00:00:99"  # a hardware address that no interface has
 
 
-def why_no_hosts() -> str | None:
+def hosts_unavailable_reason() -> str | None:
     """Return why no namespaces can be made here; None if they can."""
     if os.geteuid() != 0:
         return "making network namespaces needs root"
@@ -46,16 +46,18 @@ class Host:
         return ("ip", "netns", "exec", self.name)
 
     def isolate(self) -> None:
-        """Pull the cable."""
+        """Set the link down: from now on packets from and to this host are lost."""
         ip("link", "set", self.link, "down")
 
     def join(self) -> None:
-        """Plug the cable in again."""
+        """Set the link up again."""
         ip("link", "set", self.link, "up")
 
     def stop_sending_to(self, other: "Host") -> None:
         """Cut one direction: packets from this host to `other` are lost, those in return are not."""
-        self._ip("neighbor", "replace", other.address, "lladdr", NOBODY, "dev", "eth0", "nud", "permanent")
+        self._ip(
+            "neighbor", "replace", other.address, "lladdr", UNREACHABLE_MAC, "dev", "eth0", "nud", "permanent"
+        )
 
     def send_again_to(self, other: "Host") -> None:
         self._ip("neighbor", "delete", other.address, "dev", "eth0")

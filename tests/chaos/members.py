@@ -1,4 +1,4 @@
-"""A long run of groups of every client: members come, go and crash, and nodes fail, as a seed decides."""
+"""A soak test of groups of every client: members join, leave and crash, and nodes fail, as a seed decides."""
 
 import random
 import time
@@ -7,8 +7,8 @@ from pathlib import Path
 
 from tests.compat.group_feed import Feed
 from tests.compat.group_fleet import (
-    DYING,
     FEED_PAUSE_S,
+    KILLED,
     KINDS,
     OVERRIDES,
     PARTITIONS,
@@ -16,20 +16,21 @@ from tests.compat.group_fleet import (
     TOPIC,
     Fleet,
     Group,
+    check_at_least_once,
     create_topic,
-    judge_at_least_once,
     leader_of_offsets,
 )
-from tests.integration.cluster.conftest import Cluster, written
+from tests.integration.cluster.conftest import Cluster, write_cluster
 
 MAX_MEMBERS = 10
 REST_S = (0.0, 3.0)
-ACTS = ("come", "come", "go", "stay")
-FAULTS = ("none", "none", "crash members", "kill coordinator", "kill node", "kill all of these")
+CHANGES = ("join", "join", "leave", "none")
+CRASH_AND_KILL = "crash members and kill coordinator"
+FAULTS = ("none", "none", "crash members", "kill coordinator", "kill node", CRASH_AND_KILL)
 
 
 @dataclass(slots=True)
-class Soak:
+class SoakOutcome:
     """The result of a soak test, which is passed if `problems` is empty."""
 
     records: int = 0
@@ -39,43 +40,45 @@ class Soak:
     problems: list[str] = field(default_factory=list)
 
 
-def soak(data: Path, *, seed: int, seconds: float) -> Soak:
+def soak(data: Path, *, seed: int, seconds: float) -> SoakOutcome:
     """Run groups of all clients on three nodes, inject faults for `seconds`, and check the result."""
     chance = random.Random(seed)
     data.mkdir(parents=True, exist_ok=True)
-    cluster = written(data, 3, *OVERRIDES)
+    cluster = write_cluster(data, 3, *OVERRIDES)
     cluster.start(0, 1, 2)
     create_topic(cluster)
     fleet = Fleet(KINDS, cluster.bootstrap, data)
-    soaked = Soak(skipped=fleet.skipped)
+    outcome = SoakOutcome(skipped=fleet.skipped)
     try:
         fleet.each(lambda group: group.start(STAYING))
         fleet.each(lambda group: group.settle())
         feed = Feed(cluster.bootstrap, TOPIC, PARTITIONS, pause_s=FEED_PAUSE_S)
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
-            _round(cluster, fleet, chance, soaked)
+            _round(cluster, fleet, chance, outcome)
         sent = feed.stop()
-        soaked.records = len(sent)
-        fleet.each(lambda group: judge_at_least_once(cluster, group, sent))
+        outcome.records = len(sent)
+        fleet.each(lambda group: check_at_least_once(cluster, group, sent))
     finally:
         fleet.stop()
         cluster.stop()
-    soaked.problems = [f"{one.kind.label}: {one.failure}" for one in fleet.groups if one.failure is not None]
-    soaked.problems += [f"node {one}: a traceback" for one in (0, 1, 2) if "Traceback" in cluster.output(one)]
-    return soaked
+    outcome.problems = [f"{one.kind.label}: {one.failure}" for one in fleet.groups if one.failure is not None]
+    outcome.problems += [
+        f"node {one}: a traceback" for one in (0, 1, 2) if "Traceback" in cluster.output(one)
+    ]
+    return outcome
 
 
-def _round(cluster: Cluster, fleet: Fleet, chance: random.Random, soaked: Soak) -> None:
+def _round(cluster: Cluster, fleet: Fleet, chance: random.Random, outcome: SoakOutcome) -> None:
     """Change the members of each group, inject one fault for all, and wait until all groups settle."""
-    soaked.rounds += 1
+    outcome.rounds += 1
     for group in fleet.groups:
         _change_members(group, chance)
     fault = chance.choice(FAULTS)
-    soaked.faults.append(fault)
-    crashed = fleet.clients if fault in ("crash members", "kill all of these") else ()
+    outcome.faults.append(fault)
+    crashed = fleet.clients if fault in ("crash members", CRASH_AND_KILL) else ()
     killed = None
-    if fault in ("kill coordinator", "kill all of these"):
+    if fault in ("kill coordinator", CRASH_AND_KILL):
         killed = leader_of_offsets(cluster)
     elif fault == "kill node":
         killed = chance.choice([0, 1, 2])
@@ -92,8 +95,8 @@ def _round(cluster: Cluster, fleet: Fleet, chance: random.Random, soaked: Soak) 
 
 def _change_members(group: Group, chance: random.Random) -> None:
     staying = [name for name, role in group.living.items() if role == STAYING]
-    match chance.choice(ACTS):
-        case "come" if len(group.living) < MAX_MEMBERS:
-            group.start(chance.choice((STAYING, DYING)))
-        case "go" if len(staying) > 1:
+    match chance.choice(CHANGES):
+        case "join" if len(group.living) < MAX_MEMBERS:
+            group.start(chance.choice((STAYING, KILLED)))
+        case "leave" if len(staying) > 1:
             group.begin_to_close(chance.choice(staying))

@@ -7,6 +7,7 @@ import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from confluent_kafka import ElectionType, KafkaException
 from confluent_kafka.admin import AdminClient
@@ -30,8 +31,15 @@ STOP_TIMEOUT_S = 60
 CLIENT_PORT, CONTROLLER_PORT = 9092, 9093  # if each node has its own host
 
 
+class QuorumLeader(NamedTuple):
+    """The leader of the metadata quorum, and its epoch."""
+
+    node_id: int
+    epoch: int
+
+
 class Nodes:
-    """The nodes by id; None for a node that does not run."""
+    """A cluster of node processes; `running` has None for a node that does not run."""
 
     def __init__(
         self,
@@ -47,7 +55,7 @@ class Nodes:
         if hosts is not None:
             self._prefixes = [host.prefix for host in hosts]
             for home, host in zip(self.homes, hosts, strict=True):
-                place(home, host, hosts)
+                _set_addresses(home, host, hosts)
         for node_id, disk in (disks or {}).items():
             self._prefixes[node_id] = disk.prefix
             with self.homes[node_id].properties.open("a") as file:
@@ -88,15 +96,15 @@ class Nodes:
         for node_id in node_ids:
             self.pause(node_id)
         deadline = time.monotonic() + STOP_TIMEOUT_S
-        while not all(self._stands_still(node_id) for node_id in node_ids):
-            assert time.monotonic() < deadline, f"nodes {node_ids} do not stand still"
+        while not all(self._is_stopped(node_id) for node_id in node_ids):
+            assert time.monotonic() < deadline, f"not all threads of the nodes {node_ids} are stopped"
             time.sleep(0.001)
         disk.lose_power()
         for node_id in node_ids:
             self.paused.discard(node_id)
             self.kill(node_id)
 
-    def _stands_still(self, node_id: int) -> bool:
+    def _is_stopped(self, node_id: int) -> bool:
         """Return True if every thread is stopped, so that none is in a write or a sync."""
         node = self.running[node_id]
         assert node is not None
@@ -140,13 +148,17 @@ class Nodes:
         return int(admin.list_topics(TOPIC, CALL_TIMEOUT_S).topics[TOPIC].partitions[partition].leader)
 
     def controller(self) -> int:
-        """Return the node that leads the metadata quorum, from the first running node that knows it."""
+        """Return the controller, as reported by the first running node that knows one."""
+        return self.quorum_leader().node_id
+
+    def quorum_leader(self) -> QuorumLeader:
+        """Return the leader of the metadata quorum, as reported by the first running node that knows one."""
         deadline = time.monotonic() + CALL_TIMEOUT_S
         while time.monotonic() < deadline:
             for node_id, node in enumerate(self.running):
                 if node is not None and node_id not in self.paused:
                     leader = asyncio.run(_quorum_leader(self.addresses[node_id]))
-                    if leader >= 0:
+                    if leader is not None:
                         return leader
             time.sleep(0.05)
         raise AssertionError("no node knows a controller")
@@ -188,7 +200,7 @@ class Nodes:
         return code
 
 
-def place(home: NodeHome, host: Host, hosts: Sequence[Host]) -> None:
+def _set_addresses(home: NodeHome, host: Host, hosts: Sequence[Host]) -> None:
     """Set a node's listeners to the address of its host; the last of equal settings in a file wins."""
     voters = ",".join(f"{index}@{one.address}:{CONTROLLER_PORT}" for index, one in enumerate(hosts))
     with home.properties.open("a") as file:
@@ -200,7 +212,8 @@ def place(home: NodeHome, host: Host, hosts: Sequence[Host]) -> None:
         )
 
 
-async def _quorum_leader(address: str) -> int:
+async def _quorum_leader(address: str) -> QuorumLeader | None:
+    """Return the leader of the metadata quorum that a node reports; None if it reports none."""
     host, _, port = address.rpartition(":")
     request = DescribeQuorumRequest(
         topics=[
@@ -214,7 +227,10 @@ async def _quorum_leader(address: str) -> int:
         answer = await client.request(request, DescribeQuorumResponse, timeout_s=5)
         await client.close()
     except KafkaError:
-        return -1
-    if answer.error_code or answer.topics[0].partitions[0].error_code:
-        return -1
-    return answer.topics[0].partitions[0].leader_id
+        return None
+    if answer.error_code:
+        return None
+    quorum = answer.topics[0].partitions[0]
+    if quorum.error_code or quorum.leader_id < 0:
+        return None
+    return QuorumLeader(quorum.leader_id, quorum.leader_epoch)

@@ -1,4 +1,4 @@
-"""A file system that loses its power: unsynced data are lost, as on a machine that loses power.
+"""A file system whose power a test can cut: data that were not synced are lost, as on a real machine.
 
 An ext4 image on a loop device is shut down by the ioctl of file system tests (`godown`): from then on nothing
 reaches the device, not even the journal. Data that were written but not synced exist only in memory, and are
@@ -20,16 +20,15 @@ from typing import Final
 IMAGE_BYTES: Final = 512 << 20
 SHUTDOWN: Final = 0x8004587D  # EXT4_IOC_SHUTDOWN, _IOR('X', 125, __u32)
 WITHOUT_FLUSHING_THE_JOURNAL: Final = 2
-LET_GO_S: Final = 60
-
-
-# After a loss of power a kernel has another boot id; nodes that start with this prefix see that of this file.
+UNMOUNT_TIMEOUT_S: Final = 60
+# After a loss of power the kernel has another boot id. A command with this prefix reads it from a file of the
+# disk, which is mounted over the kernel's.
 BOOT_ID: Final = "/proc/sys/kernel/random/boot_id"
-SEES_BOOT_ID: Final = f'mount --bind "$0" {BOOT_ID} && exec "$@"'
+MOUNT_BOOT_ID: Final = f'mount --bind "$0" {BOOT_ID} && exec "$@"'
 
 
 class PoweredDisk:
-    """A mounted image. `restore` it after `lose_power`."""
+    """A mounted image of a disk, whose power a test can cut; `restore` then mounts it again."""
 
     def __init__(self, image: Path, directory: Path) -> None:
         self._image = image
@@ -41,7 +40,7 @@ class PoweredDisk:
     def prefix(self) -> Sequence[str]:
         """The prefix of a command that is to run as on its own host, which boots after a loss of power."""
         # Slave: a file system that the test unmounts is unmounted there, too.
-        return ("unshare", "--mount", "--propagation", "slave", "sh", "-c", SEES_BOOT_ID, str(self._boot_id))
+        return ("unshare", "--mount", "--propagation", "slave", "sh", "-c", MOUNT_BOOT_ID, str(self._boot_id))
 
     def _boot(self) -> None:
         self._boot_id.write_text(f"{uuid.uuid4()}\n")
@@ -66,10 +65,10 @@ class PoweredDisk:
     def unmount(self) -> None:
         """Unmount the image, and wait until the kernel has released it.
 
-        Mounts of a process that ends may delay that. A mount before that would get the dead file system.
+        The mounts of a process that ends may delay that. A mount before it would show the dead file system.
         """
         run("umount", str(self.directory))
-        deadline = time.monotonic() + LET_GO_S
+        deadline = time.monotonic() + UNMOUNT_TIMEOUT_S
         while listed := subprocess.run(
             ["losetup", "-j", str(self._image)], capture_output=True, text=True
         ).stdout:
@@ -77,7 +76,7 @@ class PoweredDisk:
             time.sleep(0.01)
 
 
-def why_no_disks() -> str | None:
+def disks_unavailable_reason() -> str | None:
     """Return why no file system can be made, mounted and shut down here; None if it can."""
     if os.geteuid() != 0:
         return "mounting a file system needs root"
@@ -96,16 +95,16 @@ def why_no_disks() -> str | None:
 @contextmanager
 def powered_disk(folder: Path) -> Iterator[PoweredDisk]:
     """Make an empty disk under `folder`; remove it at the end."""
-    image, bay = folder / "disk.img", folder / "bay"
-    directory = bay / "disk"
+    image, mount_root = folder / "disk.img", folder / "bay"
+    directory = mount_root / "disk"
     with image.open("wb") as file:
         file.truncate(IMAGE_BYTES)
     run("mkfs.ext4", "-q", str(image))
-    bay.mkdir()
+    mount_root.mkdir()
     # Processes of other tests have copies of this machine's mounts. An unmount below a shared mount reaches
     # these copies, too.
-    run("mount", "--bind", str(bay), str(bay))
-    run("mount", "--make-shared", str(bay))
+    run("mount", "--bind", str(mount_root), str(mount_root))
+    run("mount", "--make-shared", str(mount_root))
     directory.mkdir()
     disk = PoweredDisk(image, directory)
     try:
@@ -115,7 +114,7 @@ def powered_disk(folder: Path) -> Iterator[PoweredDisk]:
         finally:
             disk.unmount()
     finally:
-        run("umount", str(bay))
+        run("umount", str(mount_root))
 
 
 def run(*command: str) -> None:

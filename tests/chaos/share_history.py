@@ -32,25 +32,25 @@ class Place(NamedTuple):
 class Delivery:
     """A delivery of a record to a member, and the member's acknowledgement.
 
-    `since_s` is a time at which the leader had certainly not delivered the record yet. `done_s` is the time
-    of the response that confirmed the acknowledgement; None without a response, or with an error.
+    The leader delivered the record at `not_before_s` or later. `confirmed_s` is the time of the response that
+    confirmed the acknowledgement; None without a response, or with an error.
     """
 
     place: Place
     member: str
     count: int
-    since_s: float
-    said: str | None = None
-    done_s: float | None = None
+    not_before_s: float
+    acknowledgement: str | None = None
+    confirmed_s: float | None = None
 
     @property
-    def ends_it(self) -> bool:
-        """Return True if the record must not be delivered after this."""
-        return self.said in (ACCEPT, REJECT) and self.done_s is not None
+    def is_final(self) -> bool:
+        """Return True if the record must not be delivered again."""
+        return self.acknowledgement in (ACCEPT, REJECT) and self.confirmed_s is not None
 
     @property
-    def must_come_again(self) -> bool:
-        return self.said in (None, RELEASE)
+    def must_be_redelivered(self) -> bool:
+        return self.acknowledgement in (None, RELEASE)
 
 
 @dataclass(slots=True)
@@ -63,46 +63,46 @@ class ShareHistory:
     def add(self, delivery: Delivery) -> None:
         self.of_record[delivery.place].append(delivery)
 
-    def ended(self) -> list[Delivery]:
-        """Return the deliveries after which their records must not be delivered."""
-        return [one for some in self.of_record.values() for one in some if one.ends_it]
+    def final_deliveries(self) -> list[Delivery]:
+        """Return the deliveries after which their records must not be delivered again."""
+        return [one for deliveries in self.of_record.values() for one in deliveries if one.is_final]
 
     def problems(self, places: Iterable[Place]) -> list[str]:
         """Return the violations of the rules; `places` are all records of the log."""
         found: dict[str, list[str]] = defaultdict(list)
         for place in places:
-            for kind, problem in self._of(place, self.of_record.get(place, [])):
+            for kind, problem in self._problems_of(place, self.of_record.get(place, [])):
                 found[kind].append(f"{kind}: {problem}")
-        return [one for some in found.values() for one in some[:MAX_PROBLEMS]]
+        return [one for deliveries in found.values() for one in deliveries[:MAX_PROBLEMS]]
 
     def letter_problems(self, letters: Sequence[Place]) -> list[str]:
         """Return the violations of the rules of dead letters; `letters` are the places of their records."""
         found = Counter(letters)
         problems = [f"letter twice: {place} has {count}" for place, count in found.items() if count > 1]
         for place, deliveries in self.of_record.items():
-            ended = {one.said for one in deliveries if one.ends_it}
+            ended = {one.acknowledgement for one in deliveries if one.is_final}
             if REJECT in ended and not found[place]:
                 problems.append(f"letter lost: {place} was rejected")
             if ACCEPT in ended and found[place]:
-                problems.append(f"letter of what was accepted: {place}")
+                problems.append(f"letter of an accepted record: {place}")
         for place in found:
             deliveries = self.of_record.get(place, [])
-            if not any(one.said == REJECT or one.count >= self.limit for one in deliveries):
+            if not any(one.acknowledgement == REJECT or one.count >= self.limit for one in deliveries):
                 problems.append(f"letter without a reason: {place}, of {deliveries}")
         return problems[:MAX_PROBLEMS]
 
-    def _of(self, place: Place, deliveries: list[Delivery]) -> list[tuple[str, str]]:
+    def _problems_of(self, place: Place, deliveries: list[Delivery]) -> list[tuple[str, str]]:
         if not deliveries:
-            return [("lost", f"{place} was given to nobody")]
+            return [("lost", f"{place} was never delivered")]
         problems = [("limit", f"{one}") for one in deliveries if not 1 <= one.count <= self.limit]
-        last = max(deliveries, key=lambda one: (one.count, one.since_s))
-        ends = [one for one in deliveries if one.ends_it]
-        if not ends and last.must_come_again and last.count < self.limit:
-            problems.append(("lost", f"{place} did not come again after {last}"))
+        last = max(deliveries, key=lambda one: (one.count, one.not_before_s))
+        ends = [one for one in deliveries if one.is_final]
+        if not ends and last.must_be_redelivered and last.count < self.limit:
+            problems.append(("lost", f"{place} was not delivered again after {last}"))
         if len(ends) > 1:
-            problems.append(("done twice", f"{ends}"))
+            problems.append(("finished twice", f"{ends}"))
         problems += [
-            ("given after it was done", f"{later} after {end}")
+            ("delivered after it was finished", f"{later} after {end}")
             for end in ends[:1]
             for later in deliveries
             if later is not end and _is_later(later, end)
@@ -112,5 +112,5 @@ class ShareHistory:
 
 def _is_later(one: Delivery, end: Delivery) -> bool:
     """Return True if a delivery is certainly later than the end: its count is higher, or its time later."""
-    assert end.done_s is not None
-    return one.count > end.count or one.since_s > end.done_s
+    assert end.confirmed_s is not None
+    return one.count > end.count or one.not_before_s > end.confirmed_s

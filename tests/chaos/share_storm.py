@@ -1,6 +1,7 @@
-"""A storm of faults for a share group, whose workers are processes that crash as nodes do, and its check.
+"""A storm of faults against a share group, and a check of its history at the end.
 
-Released records wait for a short back-off, and rejected records have a dead letter.
+Each member runs in a worker process, so that a fault can kill it like a node. Released records wait for a
+short back-off, and rejected records have a dead letter.
 """
 
 import os
@@ -27,7 +28,7 @@ from ottla.node.wire.dead_letter_headers import OFFSET, PARTITION
 from tests.chaos.history import History
 from tests.chaos.nodes import Nodes
 from tests.chaos.share_history import Delivery, Place, ShareHistory
-from tests.chaos.storm import FAULTS, PARTITIONS, WRITERS, faults_in_turn, hurt
+from tests.chaos.storm import FAULTS, PARTITIONS, WRITERS, faults_in_turn, inject_fault
 from tests.chaos.traffic import CALL_TIMEOUT_S, TOPIC, Writer, create_topic, read_all, read_topic
 from tests.compat.wire_client import Closed, WireClient
 
@@ -58,9 +59,9 @@ OVERRIDES = (
     "share.coordinator.snapshot.update.records.per.snapshot=20",
 )
 SHARE_FAULTS = (*FAULTS, "kill coordinator", "kill coordinator", "crash workers", "crash workers")
-# A member whose leader is dead waits for its request to fail, and the locks of dead members must expire.
+# The time in which a request to a dead leader fails, and the record locks of dead members expire.
 RECOVERY_LIMIT_S = 120.0
-DRAIN_LIMIT_S = 180.0
+LAG_LIMIT_S = 180.0  # within which the group finishes all records after the last fault
 STOP_TIMEOUT_S = 60
 
 
@@ -71,7 +72,7 @@ class ShareOutcome:
     problems: list[str] = field(default_factory=list)
     records: int = 0
     deliveries: Counter[int] = field(default_factory=Counter)  # by delivery count
-    done: int = 0
+    finished: int = 0  # records that were accepted or rejected
     letters: int = 0
     faults: list[str] = field(default_factory=list)
     recoveries_s: list[float] = field(default_factory=list)  # until all partitions had finished records again
@@ -104,15 +105,15 @@ class Worker:
             if word == "closed":
                 continue
             place = Place(int(rest[0]), int(rest[1]))
-            if word == "given":
+            if word == "delivered":
                 last[place] = Delivery(
-                    place=place, member=self.name, count=int(rest[2]), since_s=float(rest[3])
+                    place=place, member=self.name, count=int(rest[2]), not_before_s=float(rest[3])
                 )
                 found.append(last[place])
-            elif word == "said":
-                last[place].said = rest[3]
+            elif word == "acknowledged":
+                last[place].acknowledgement = rest[3]
             else:
-                last[place].done_s = float(rest[3])
+                last[place].confirmed_s = float(rest[3])
         return found
 
     def crash(self) -> None:
@@ -139,8 +140,8 @@ class Worker:
             self.process.stdin.close()
 
 
-class Fleet:
-    """All workers of a run, past ones included; a crashed worker is replaced."""
+class Workers:
+    """All workers of a run, crashed ones included, each of which is replaced."""
 
     def __init__(self, bootstrap: str, folder: Path, seed: int) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -168,14 +169,14 @@ class Fleet:
                 history.add(delivery)
         return history
 
-    def wait_until_done(self, after_s: float) -> float:
+    def wait_until_finished_after(self, after_s: float) -> float:
         """Wait until each partition finishes a record delivered after `after_s`; return the seconds."""
         while True:
             self.check()
-            ended = [one for one in self.history().ended() if one.since_s > after_s]
-            if {one.place.partition for one in ended} >= set(range(PARTITIONS)):
+            final = [one for one in self.history().final_deliveries() if one.not_before_s > after_s]
+            if {one.place.partition for one in final} >= set(range(PARTITIONS)):
                 return time.monotonic() - after_s
-            assert time.monotonic() - after_s < RECOVERY_LIMIT_S, "workers get no records any more"
+            assert time.monotonic() - after_s < RECOVERY_LIMIT_S, "the group finishes no more records"
             time.sleep(0.5)
 
     def check(self) -> None:
@@ -202,11 +203,11 @@ def share_storm(
 ) -> ShareOutcome:
     """Run three nodes, writers and a share group under faults, and check the history.
 
-    Faults are injected for `seconds`, but not fewer than `at_least`. Then the group may finish all records.
+    Faults are injected for `seconds`, and at least `at_least` of them. Then the group finishes all records.
     """
     chance = random.Random(seed)
     nodes = Nodes(data, *OVERRIDES)
-    fleet = None
+    workers = None
     try:
         create_topic(nodes.bootstrap, PARTITIONS, 3)
         allowed = {"errors.deadletterqueue.group.enable": "true"}
@@ -214,35 +215,37 @@ def share_storm(
         _configure_group(nodes.bootstrap)
         history = History()
         writers = [Writer(number, nodes.bootstrap, PARTITIONS, rate, history) for number in range(WRITERS)]
-        fleet = Fleet(nodes.bootstrap, data / "workers", seed)
+        workers = Workers(nodes.bootstrap, data / "workers", seed)
         outcome = ShareOutcome()
-        fleet.wait_until_done(time.monotonic())
-        told = outcome.faults
-        for fault in faults_in_turn(faults, told, seconds=seconds, at_least=at_least, chance=chance):
+        workers.wait_until_finished_after(time.monotonic())
+        injected = outcome.faults
+        for fault in faults_in_turn(faults, injected, seconds=seconds, at_least=at_least, chance=chance):
             began_s = time.monotonic()
             if fault == "crash workers":
-                fleet.crash(chance.randint(1, WORKERS), chance)
+                workers.crash(chance.randint(1, WORKERS), chance)
             else:
-                hurt(nodes, fault, chance, history, _coordinator_of)
-            outcome.recoveries_s.append(fleet.wait_until_done(began_s))
+                inject_fault(nodes, fault, chance, history, _coordinator_of)
+            outcome.recoveries_s.append(workers.wait_until_finished_after(began_s))
         nodes.wait_until_in_sync()
         for writer in writers:
             writer.stop()
         log = read_all(nodes.bootstrap, PARTITIONS)
         outcome.problems += history.problems(log)
-        outcome.problems += _wait_until_finished(nodes)
-        outcome.problems += [*fleet.stop(), *nodes.tracebacks()]
-        seen = fleet.history()
-        outcome.records, outcome.done = len(log), len(seen.ended())
-        outcome.deliveries = Counter(one.count for some in seen.of_record.values() for one in some)
+        outcome.problems += _wait_until_no_lag(nodes)
+        outcome.problems += [*workers.stop(), *nodes.tracebacks()]
+        seen = workers.history()
+        outcome.records, outcome.finished = len(log), len(seen.final_deliveries())
+        outcome.deliveries = Counter(
+            one.count for deliveries in seen.of_record.values() for one in deliveries
+        )
         outcome.problems += seen.problems(Place(partition, offset) for partition, offset, _ in log)
         letters = [_place_of(one) for one in read_topic(nodes.bootstrap, LETTER_TOPIC, PARTITIONS)]
         outcome.letters = len(letters)
         outcome.problems += seen.letter_problems(letters)
         return outcome
     finally:
-        if fleet is not None:
-            fleet.kill()
+        if workers is not None:
+            workers.kill()
         nodes.stop_all()
 
 
@@ -258,8 +261,8 @@ def _configure_group(bootstrap: str) -> None:
 
 def _place_of(letter: Message) -> Place:
     """Return the place of the record that a dead letter is about."""
-    told = dict(letter.headers() or [])
-    return Place(int(told[PARTITION]), int(told[OFFSET]))
+    headers = dict(letter.headers() or [])
+    return Place(int(headers[PARTITION]), int(headers[OFFSET]))
 
 
 def _coordinator_of(nodes: Nodes, chance: random.Random) -> int:
@@ -269,16 +272,16 @@ def _coordinator_of(nodes: Nodes, chance: random.Random) -> int:
     return int(partitions[chance.choice(sorted(partitions))].leader)
 
 
-def _wait_until_finished(nodes: Nodes) -> list[str]:
+def _wait_until_no_lag(nodes: Nodes) -> list[str]:
     """Wait until the group's coordinator reports no lag; return the problem if the lag stays."""
-    deadline = time.monotonic() + DRAIN_LIMIT_S
+    deadline = time.monotonic() + LAG_LIMIT_S
     lags: Sequence[Any] = ()
     while time.monotonic() < deadline:
         lags = _lags(nodes)
         if len(lags) == PARTITIONS and not any(lag for _, lag in lags):
             return []
         time.sleep(0.5)
-    return [f"lost: the group stays behind: {lags}"]
+    return [f"lost: the group still has a lag: {lags}"]
 
 
 def _lags(nodes: Nodes) -> list[tuple[int, int]]:
@@ -287,13 +290,13 @@ def _lags(nodes: Nodes) -> list[tuple[int, int]]:
     for address in nodes.addresses:
         try:
             with WireClient(address) as client:
-                asked = [{"group_id": GROUP, "topics": topics}]
-                (group,) = client.call("describe_share_group_offsets", 1, groups=asked).groups
+                groups = [{"group_id": GROUP, "topics": topics}]
+                (group,) = client.call("describe_share_group_offsets", 1, groups=groups).groups
         except (Closed, OSError):
             continue
         if not group.error_code:
             found = [one for topic in group.topics for one in topic.partitions]
-            told = [(one.partition_index, one.lag) for one in found if not one.error_code]
-            if told and all(lag >= 0 for _, lag in told):
-                return sorted(told)
+            lags = [(one.partition_index, one.lag) for one in found if not one.error_code]
+            if lags and all(lag >= 0 for _, lag in lags):
+                return sorted(lags)
     return []

@@ -2,9 +2,9 @@
 
     python -m tests.chaos.share_worker BOOTSTRAP TOPIC GROUP NAME SEED
 Its output, a line for each step before the next one begins:
-    given PARTITION OFFSET COUNT SINCE     a delivery; the leader cannot have made it before the time SINCE
-    said PARTITION OFFSET COUNT KIND       the acknowledgement: accept, release or reject
-    done PARTITION OFFSET COUNT TIME       the response that confirms the acknowledgement
+    delivered PARTITION OFFSET COUNT TIME     a delivery, which the leader made at this time or later
+    acknowledged PARTITION OFFSET COUNT KIND  the acknowledgement: accept, release or reject
+    confirmed PARTITION OFFSET COUNT TIME     the response that confirms the acknowledgement
 It works until its input ends, and then leaves the group. Times are of the machine's monotonic clock.
 """
 
@@ -20,14 +20,14 @@ from tests.chaos.share_history import ACCEPT, REJECT, RELEASE
 
 POLL_S = 0.2
 COMMIT_TIMEOUT_S = 10.0
-# A poll returns the response that arrived during it, or, if two leaders responded, during the one before. So
-# a returned record was not delivered before the beginning of this many last polls.
-POLLS_OF_AN_ANSWER = 3
+# A poll returns a response that arrived during it or, if two leaders responded, during the poll before it. So
+# the leader delivered a record no earlier than the beginning of the first of this many last polls.
+POLLS_PER_RESPONSE = 3
 # Beyond this count a member releases no record, so that each is finished in the end.
 MAX_RELEASED_COUNT = 4
 KINDS = {ACCEPT: AcknowledgeType.ACCEPT, RELEASE: AcknowledgeType.RELEASE, REJECT: AcknowledgeType.REJECT}
 # Errors after which a member continues: its coordinator moves, or the cluster is not available.
-PASSING = (
+TRANSIENT = (
     KafkaError.COORDINATOR_NOT_AVAILABLE,
     KafkaError.NOT_COORDINATOR,
     KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
@@ -38,11 +38,11 @@ PASSING = (
 )
 
 
-def tell(*words: object) -> None:
+def report(*words: object) -> None:
     print(*words, flush=True)
 
 
-def judge(chance: random.Random, count: int) -> str:
+def choose(chance: random.Random, count: int) -> str:
     kinds = (ACCEPT, RELEASE, REJECT) if count <= MAX_RELEASED_COUNT else (ACCEPT, REJECT)
     return chance.choices(kinds, (85, 10, 5)[: len(kinds)])[0]
 
@@ -51,7 +51,7 @@ def poll(consumer: ShareConsumer) -> list[Message]:
     try:
         found: list[Message] = consumer.poll(POLL_S)
     except KafkaException as error:
-        if error.args[0].code() not in PASSING:
+        if error.args[0].code() not in TRANSIENT:
             raise
         return []
     return [one for one in found if not one.error()]
@@ -81,25 +81,25 @@ def work(bootstrap: str, topic: str, group: str, name: str, seed: str) -> None:
     }
     consumer = ShareConsumer(config)
     consumer.subscribe([topic])
-    polls: deque[float] = deque([time.monotonic()], POLLS_OF_AN_ANSWER)
+    polls: deque[float] = deque([time.monotonic()], POLLS_PER_RESPONSE)
     while not is_over.is_set():
         polls.append(time.monotonic())
         messages = poll(consumer)
-        said = []
+        acknowledged = []
         for one in messages:
             words = (one.partition(), one.offset(), one.delivery_count())
-            tell("given", *words, polls[0])
-            kind = judge(chance, one.delivery_count() or 0)
-            said.append(words)
-            tell("said", *words, kind)
+            report("delivered", *words, polls[0])
+            kind = choose(chance, one.delivery_count() or 0)
+            acknowledged.append(words)
+            report("acknowledged", *words, kind)
             consumer.acknowledge(one, KINDS[kind])
-        if said:
-            held = commit(consumer)
-            for words in said:
-                if words[0] in held:
-                    tell("done", *words, time.monotonic())
+        if acknowledged:
+            confirmed = commit(consumer)
+            for words in acknowledged:
+                if words[0] in confirmed:
+                    report("confirmed", *words, time.monotonic())
     consumer.close()
-    tell("closed")
+    report("closed")
 
 
 if __name__ == "__main__":

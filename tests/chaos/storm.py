@@ -32,10 +32,9 @@ class Outcome:
     records: int
     acknowledged: int
     faults: list[str] = field(default_factory=list)
-    recoveries_s: list[float] = field(
-        default_factory=list
-    )  # from the beginning of a fault until all partitions accept writes
-    transactions: Counter[str] = field(default_factory=Counter)  # by fate
+    # From the beginning of each fault until all partitions accept writes.
+    recoveries_s: list[float] = field(default_factory=list)
+    transactions: Counter[str] = field(default_factory=Counter)  # by outcome
     transaction_failures: Counter[str] = field(default_factory=Counter)
 
 
@@ -50,7 +49,7 @@ def storm(
 ) -> Outcome:
     """Run three nodes with writers and readers under faults, and check the history.
 
-    Faults are injected for `seconds`, but not fewer than `at_least`. Then all replicas get in sync again.
+    Faults are injected for `seconds`, and at least `at_least` of them. Then all replicas get in sync again.
     """
     chance = random.Random(seed)
     nodes = Nodes(data)
@@ -67,9 +66,9 @@ def storm(
         ]
         committed = CommittedReader(nodes.bootstrap, decided)
         outcome = Outcome([], 0, 0)
-        told = outcome.faults
-        for fault in faults_in_turn(faults, told, seconds=seconds, at_least=at_least, chance=chance):
-            outcome.recoveries_s.append(hurt(nodes, fault, chance, history))
+        injected = outcome.faults
+        for fault in faults_in_turn(faults, injected, seconds=seconds, at_least=at_least, chance=chance):
+            outcome.recoveries_s.append(inject_fault(nodes, fault, chance, history))
         nodes.wait_until_in_sync()
         for writer in (*writers, *producers):
             writer.stop()
@@ -80,30 +79,30 @@ def storm(
         outcome.records, outcome.acknowledged = len(log), len(history.acknowledged)
         outcome.problems = [*history.problems(log), *nodes.tracebacks()]
         outcome.problems += decided.problems(transactions.read_all_committed(nodes.bootstrap))
-        outcome.transactions = Counter(fate.value for fate in decided.fates.values())
+        outcome.transactions = Counter(one.value for one in decided.outcomes.values())
         outcome.transaction_failures = decided.failures
-        outcome.problems += [f"given up: {one}" for one in history.refused[:20]]
-        if len(history.acknowledged) + len(history.refused) != sum(writer.sent for writer in writers):
-            outcome.problems.append("some records have no known fate")
+        outcome.problems += [f"given up: {one}" for one in history.failed[:20]]
+        if len(history.acknowledged) + len(history.failed) != sum(writer.sent for writer in writers):
+            outcome.problems.append("some records have no known outcome")
         return outcome
     finally:
         nodes.stop_all()
 
 
 def faults_in_turn(
-    faults: Sequence[str], told: list[str], *, seconds: float, at_least: int, chance: random.Random
+    faults: Sequence[str], injected: list[str], *, seconds: float, at_least: int, chance: random.Random
 ) -> Iterator[str]:
-    """Yield faults for `seconds`, but not fewer than `at_least`, each after a pause.
+    """Yield faults for `seconds`, and at least `at_least` of them, each after a pause.
 
-    The faults are also appended to the list of the caller. Each comes once before any comes again.
+    Each fault is also appended to `injected`. Every fault is yielded once before any is repeated.
     """
     deadline = time.monotonic() + seconds
     waiting = list(faults)
     chance.shuffle(waiting)
-    while time.monotonic() < deadline or len(told) < at_least:
+    while time.monotonic() < deadline or len(injected) < at_least:
         time.sleep(chance.uniform(*REST_S))
-        told.append(waiting.pop() if waiting else chance.choice(faults))
-        yield told[-1]
+        injected.append(waiting.pop() if waiting else chance.choice(faults))
+        yield injected[-1]
 
 
 def no_coordinator(nodes: Nodes, chance: random.Random) -> int:
@@ -111,7 +110,7 @@ def no_coordinator(nodes: Nodes, chance: random.Random) -> int:
     raise AssertionError("no coordinator takes part")
 
 
-def hurt(
+def inject_fault(
     nodes: Nodes,
     fault: str,
     chance: random.Random,
@@ -122,18 +121,18 @@ def hurt(
 
     `coordinator_of` returns the victim of a fault that hits a coordinator.
     """
-    verb, whom = fault.split()
-    known, began = len(history.acknowledged), time.monotonic()
-    if whom == "all":
+    verb, target = fault.split()
+    began = time.monotonic()
+    if target == "all":
         victims = [0, 1, 2]
-    elif whom == "coordinator":
+    elif target == "coordinator":
         victims = [coordinator_of(nodes, chance)]
     else:
-        victims = [victim_of(nodes, whom, chance)]
+        victims = [choose_node(nodes, target, chance)]
     for victim in victims:
         {"kill": nodes.kill, "pause": nodes.pause, "terminate": nodes.terminate}[verb](victim)
-        known = len(history.acknowledged)
-    if whom != "all":
+    known = len(history.acknowledged)
+    if target != "all":
         # A majority is left, so writes must continue before the victim is back.
         acknowledged_after(history, known, range(PARTITIONS), RECOVERY_LIMIT_S)
     took = time.monotonic() - began
@@ -143,7 +142,7 @@ def hurt(
         nodes.resume(victims[0])
     else:
         nodes.start(*victims)
-    if whom == "all":
+    if target == "all":
         known = len(history.acknowledged)
         acknowledged_after(history, known, range(PARTITIONS), RECOVERY_LIMIT_S)
         took = time.monotonic() - began
@@ -152,8 +151,8 @@ def hurt(
     return took
 
 
-def victim_of(nodes: Nodes, whom: str, chance: random.Random) -> int:
-    if whom == "controller":
+def choose_node(nodes: Nodes, target: str, chance: random.Random) -> int:
+    if target == "controller":
         return nodes.controller()
     leader = nodes.leader_of(chance.randrange(PARTITIONS))
-    return leader if whom == "leader" else chance.choice([one for one in (0, 1, 2) if one != leader])
+    return leader if target == "leader" else chance.choice([one for one in (0, 1, 2) if one != leader])

@@ -9,7 +9,7 @@ LOG = [(0, number, Stamp(7, 0, number)) for number in range(5)]
 
 def a_history() -> History:
     return History(
-        acknowledged=[(stamp, offset) for _, offset, stamp in LOG[:3]], shown=[LOG[0], LOG[1], LOG[3]]
+        acknowledged=[(stamp, offset) for _, offset, stamp in LOG[:3]], read=[LOG[0], LOG[1], LOG[3]]
     )
 
 
@@ -28,7 +28,7 @@ def test_an_unacknowledged_record_may_be_missing() -> None:
         ([*LOG, (0, 5, Stamp(7, 0, 2))], "twice"),
         ([*LOG[:4], (0, 4, Stamp(7, 0, 5))], "gap"),
         ([LOG[1], LOG[0], *LOG[2:], (0, 5, Stamp(7, 0, 0))], "twice"),
-        ([(0, 0, Stamp(7, 0, 1)), (0, 1, Stamp(7, 0, 0)), *LOG[2:]], "gap"),
+        ([(0, 0, Stamp(7, 0, 1)), (0, 1, Stamp(7, 0, 0)), *LOG[2:]], "order"),
         ([*LOG[:3], (0, 3, Stamp(7, 0, 4))], "changed"),
         ([*LOG, (1, 0, Stamp(7, 0, 5))], "strayed"),
     ],

@@ -8,8 +8,17 @@ LIMIT = 3
 HERE = Place(0, 7)
 
 
-def given(count: int, since_s: float, said: str | None = ACCEPT, done_s: float | None = None) -> Delivery:
-    return Delivery(place=HERE, member="m", count=count, since_s=since_s, said=said, done_s=done_s)
+def delivery(
+    count: int, not_before_s: float, acknowledgement: str | None = ACCEPT, confirmed_s: float | None = None
+) -> Delivery:
+    return Delivery(
+        place=HERE,
+        member="m",
+        count=count,
+        not_before_s=not_before_s,
+        acknowledgement=acknowledgement,
+        confirmed_s=confirmed_s,
+    )
 
 
 def problems(*deliveries: Delivery) -> list[str]:
@@ -22,13 +31,15 @@ def problems(*deliveries: Delivery) -> list[str]:
 @pytest.mark.parametrize(
     "deliveries",
     [
-        [given(1, 1, ACCEPT, 2)],
-        [given(1, 1, RELEASE, 2), given(2, 3, REJECT, 4)],
-        [given(1, 1, None), given(2, 9, ACCEPT, 10)],  # the member crashed
-        [given(1, 1, ACCEPT, None)],  # the response was lost: the record may be finished
-        [given(1, 1, ACCEPT, None), given(1, 5, ACCEPT, 6)],  # the leader failed before it wrote the state
-        [given(1, 5, ACCEPT, 6), given(1, 1, None)],  # likewise, and the first member still held the record
-        [given(3, 1, None)],  # archived
+        [delivery(1, 1, ACCEPT, 2)],
+        [delivery(1, 1, RELEASE, 2), delivery(2, 3, REJECT, 4)],
+        [delivery(1, 1, None), delivery(2, 9, ACCEPT, 10)],  # the member crashed
+        [delivery(1, 1, ACCEPT, None)],  # the response was lost: the record may be finished
+        # The leader failed before it wrote the state.
+        [delivery(1, 1, ACCEPT, None), delivery(1, 5, ACCEPT, 6)],
+        # Likewise, and the first member still held the record.
+        [delivery(1, 5, ACCEPT, 6), delivery(1, 1, None)],
+        [delivery(3, 1, None)],  # archived
     ],
 )
 def test_a_clean_run_has_no_problems(deliveries: list[Delivery]) -> None:
@@ -39,14 +50,14 @@ def test_a_clean_run_has_no_problems(deliveries: list[Delivery]) -> None:
     ("deliveries", "kind"),
     [
         ([], "lost"),
-        ([given(1, 1, None)], "lost"),
-        ([given(1, 1, RELEASE, 2)], "lost"),
-        ([given(1, 1, RELEASE, None)], "lost"),
-        ([given(4, 1, ACCEPT, 2)], "limit"),
-        ([given(0, 1, ACCEPT, 2)], "limit"),
-        ([given(1, 1, ACCEPT, 2), given(1, 1, ACCEPT, 2)], "done twice"),
-        ([given(1, 1, ACCEPT, 2), given(2, 1, None)], "given after it was done"),
-        ([given(1, 1, REJECT, 2), given(1, 3, None)], "given after it was done"),
+        ([delivery(1, 1, None)], "lost"),
+        ([delivery(1, 1, RELEASE, 2)], "lost"),
+        ([delivery(1, 1, RELEASE, None)], "lost"),
+        ([delivery(4, 1, ACCEPT, 2)], "limit"),
+        ([delivery(0, 1, ACCEPT, 2)], "limit"),
+        ([delivery(1, 1, ACCEPT, 2), delivery(1, 1, ACCEPT, 2)], "finished twice"),
+        ([delivery(1, 1, ACCEPT, 2), delivery(2, 1, None)], "delivered after it was finished"),
+        ([delivery(1, 1, REJECT, 2), delivery(1, 3, None)], "delivered after it was finished"),
     ],
 )
 def test_a_violation_of_each_rule_is_found(deliveries: list[Delivery], kind: str) -> None:
@@ -63,12 +74,12 @@ def letter_problems(*deliveries: Delivery, letters: int) -> list[str]:
 @pytest.mark.parametrize(
     ("delivery", "letters"),
     [
-        (given(1, 1, REJECT, 2), 1),
-        (given(1, 1, REJECT, None), 0),  # the response was lost: the record may be rejected
-        (given(1, 1, REJECT, None), 1),
-        (given(1, 1, ACCEPT, 2), 0),
-        (given(3, 1, None), 1),
-        (given(3, 1, None), 0),
+        (delivery(1, 1, REJECT, 2), 1),
+        (delivery(1, 1, REJECT, None), 0),  # the response was lost: the record may be rejected
+        (delivery(1, 1, REJECT, None), 1),
+        (delivery(1, 1, ACCEPT, 2), 0),
+        (delivery(3, 1, None), 1),
+        (delivery(3, 1, None), 0),
     ],
 )
 def test_letters_of_a_clean_run_have_no_problems(delivery: Delivery, letters: int) -> None:
@@ -78,10 +89,10 @@ def test_letters_of_a_clean_run_have_no_problems(delivery: Delivery, letters: in
 @pytest.mark.parametrize(
     ("delivery", "letters", "kind"),
     [
-        (given(1, 1, REJECT, 2), 0, "letter lost"),
-        (given(1, 1, REJECT, 2), 2, "letter twice"),
-        (given(1, 1, ACCEPT, 2), 1, "letter of what was accepted"),
-        (given(2, 1, RELEASE, 2), 1, "letter without a reason"),
+        (delivery(1, 1, REJECT, 2), 0, "letter lost"),
+        (delivery(1, 1, REJECT, 2), 2, "letter twice"),
+        (delivery(1, 1, ACCEPT, 2), 1, "letter of an accepted record"),
+        (delivery(2, 1, RELEASE, 2), 1, "letter without a reason"),
     ],
 )
 def test_a_violation_of_each_rule_of_letters_is_found(delivery: Delivery, letters: int, kind: str) -> None:

@@ -18,6 +18,6 @@ def test_a_share_group_survives_a_storm_of_faults(tmp_path: Path) -> None:
     outcome = share_storm(tmp_path, seed=1, seconds=20, faults=FAULTS, at_least=3, rate=4)
 
     assert outcome.problems == []
-    assert outcome.done > 200, outcome
+    assert outcome.finished > 200, outcome
     assert outcome.deliveries[2] > 0, outcome
     assert outcome.letters > 0, outcome

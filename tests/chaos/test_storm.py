@@ -1,5 +1,5 @@
-"""Real processes are killed, paused and stopped under load: no acknowledged record is lost, none is there
-twice, and transactions are atomic.
+"""Real processes are killed, paused and stopped under load: no acknowledged record is lost, no record is
+duplicated, and transactions are atomic.
 
 This storm is short; `scripts/chaos --minutes 10 --seed N` runs long ones.
 """

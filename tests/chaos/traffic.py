@@ -12,7 +12,7 @@ from tests.chaos.history import History, Stamp
 
 TOPIC = "chaos"
 CALL_TIMEOUT_S = 60
-DRAIN_TIMEOUT_S = 120.0
+END_TIMEOUT_S = 120.0  # for the results of all records, and for reading a topic to its end
 # Retries reach a new leader soon; the client gives a record up only long after the last fault.
 WRITER: dict[str, Any] = {
     "enable.idempotence": True,
@@ -63,7 +63,7 @@ class Writer:
             if error is None:
                 self._history.acknowledged.append((stamp, message.offset()))
             else:
-                self._history.refused.append(f"{stamp}: {error}")
+                self._history.failed.append(f"{stamp}: {error}")
 
         while True:
             try:
@@ -79,7 +79,7 @@ class Writer:
         """Stop sending, and wait until the result of every record is known."""
         self._stop.set()
         self._thread.join()
-        self._producer.flush(DRAIN_TIMEOUT_S)
+        self._producer.flush(END_TIMEOUT_S)
 
 
 class Reader:
@@ -98,7 +98,7 @@ class Reader:
             for message in self._consumer.consume(1000, 0.1):
                 if message.error() is None:
                     stamp = Stamp.decode(message.value())
-                    self._history.shown.append((message.partition(), message.offset(), stamp))
+                    self._history.read.append((message.partition(), message.offset(), stamp))
 
     def stop(self) -> None:
         self._stop.set()
@@ -124,7 +124,7 @@ def read_topic(bootstrap: str, topic: str, partitions: int) -> list[Message]:
     }
     consumer.assign(places)
     found: list[Message] = []
-    deadline = time.monotonic() + DRAIN_TIMEOUT_S
+    deadline = time.monotonic() + END_TIMEOUT_S
     waiting = {partition for partition, end in ends.items() if end > 0}
     while waiting:
         assert time.monotonic() < deadline, f"partitions {sorted(waiting)} cannot be read to their ends"

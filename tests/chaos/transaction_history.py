@@ -5,7 +5,7 @@ Each transaction sends one record to each of some partitions. The rules, for rea
 - all records of a committed transaction are there, each once;
 - no record of an aborted transaction was ever there;
 - of a transaction whose result is unknown, all records are there or none;
-- a record that was read once stays.
+- a record that was read at an offset is still there at the end.
 """
 
 from collections import Counter
@@ -17,7 +17,7 @@ from typing import NamedTuple
 MAX_PROBLEMS = 20  # of each kind
 
 
-class Fate(Enum):
+class TransactionOutcome(Enum):
     COMMITTED = "committed"
     ABORTED = "aborted"
     UNKNOWN = "unknown"
@@ -38,50 +38,52 @@ class TransactionStamp(NamedTuple):
         return cls(writer, int(number))
 
 
-Shown = tuple[int, int, TransactionStamp]  # partition, offset
+ReadRecord = tuple[int, int, TransactionStamp]  # partition, offset
 
 
 @dataclass(slots=True)
 class TransactionHistory:
-    """The transactions and their fates; several threads fill it, each only with its own transactions."""
+    """The transactions and their outcomes; several threads fill it, each only with its own transactions."""
 
     partitions: dict[TransactionStamp, Sequence[int]] = field(default_factory=dict)
-    fates: dict[TransactionStamp, Fate] = field(default_factory=dict)
-    shown: list[Shown] = field(default_factory=list)  # read by a read_committed consumer during the run
+    outcomes: dict[TransactionStamp, TransactionOutcome] = field(default_factory=dict)
+    read: list[ReadRecord] = field(default_factory=list)  # read by a read_committed consumer during the run
     failures: Counter[str] = field(default_factory=Counter)  # of calls, by error
 
-    def problems(self, log: Sequence[Shown]) -> list[str]:
+    def problems(self, log: Sequence[ReadRecord]) -> list[str]:
         """Return the violations of the rules by `log`, which is all committed records at the end."""
-        there: dict[TransactionStamp, list[int]] = {}
+        partitions_of: dict[TransactionStamp, list[int]] = {}
         for partition, _, stamp in log:
-            there.setdefault(stamp, []).append(partition)
+            partitions_of.setdefault(stamp, []).append(partition)
         problems = [
-            f"unheard of: {stamp} is in partitions {found}"
-            for stamp, found in there.items()
+            f"never sent: {stamp} is in partitions {found}"
+            for stamp, found in partitions_of.items()
             if stamp not in self.partitions
         ][:MAX_PROBLEMS]
-        for fate in Fate:
+        for outcome in TransactionOutcome:
             wrong = [
-                f"{fate.value}: {stamp} went to {sorted(wanted)} and is in {sorted(there.get(stamp, ()))}"
+                f"{outcome.value}: {stamp} went to {sorted(wanted)}"
+                f" and is in {sorted(partitions_of.get(stamp, ()))}"
                 for stamp, wanted in self.partitions.items()
-                if self.fates[stamp] is fate and not _is_right(fate, wanted, there.get(stamp, ()))
+                if self.outcomes[stamp] is outcome
+                and not _is_consistent(outcome, wanted, partitions_of.get(stamp, ()))
             ]
             problems += wrong[:MAX_PROBLEMS]
         place: Mapping[tuple[int, int], TransactionStamp] = {one[:2]: one[2] for one in log}
         problems += [
             f"changed: {stamp} was shown at {partition}/{offset}, now {place.get((partition, offset))}"
-            for partition, offset, stamp in self.shown
+            for partition, offset, stamp in self.read
             if place.get((partition, offset)) != stamp
         ][:MAX_PROBLEMS]
         return problems
 
 
-def _is_right(fate: Fate, wanted: Sequence[int], found: Sequence[int]) -> bool:
-    is_whole = sorted(wanted) == sorted(found)
-    match fate:
-        case Fate.COMMITTED:
-            return is_whole
-        case Fate.ABORTED:
+def _is_consistent(outcome: TransactionOutcome, wanted: Sequence[int], found: Sequence[int]) -> bool:
+    is_complete = sorted(wanted) == sorted(found)
+    match outcome:
+        case TransactionOutcome.COMMITTED:
+            return is_complete
+        case TransactionOutcome.ABORTED:
             return not found
-        case Fate.UNKNOWN:
-            return is_whole or not found
+        case TransactionOutcome.UNKNOWN:
+            return is_complete or not found

@@ -1,6 +1,7 @@
 """Transactional producers of the chaos tests, and a reader of committed records.
 
-They have both versions of the transaction protocol: confluent-kafka's producer, and Java's if Maven finds it.
+confluent-kafka's producer uses version 1 of the transaction protocol. Java's producer, which uses version 2
+(KIP-890), takes part if its jars are available.
 """
 
 import random
@@ -12,15 +13,20 @@ from typing import Any, Protocol
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from tests.chaos.transaction_history import Fate, Shown, TransactionHistory, TransactionStamp
-from tests.compat.java.jars import why_not
+from tests.chaos.transaction_history import (
+    ReadRecord,
+    TransactionHistory,
+    TransactionOutcome,
+    TransactionStamp,
+)
+from tests.compat.java.jars import reason_to_skip
 from tests.compat.java.transactions import JavaError, Transactions
 
 TOPIC = "chaos-transactions"
 PARTITIONS = 4
 TRANSACTION_TIMEOUT_MS = 15_000
 CALL_TIMEOUT_S = 60.0
-ABORTED_SHARE, LEFT_SHARE = 0.2, 0.02
+ABORTED_SHARE, LEFT_OPEN_SHARE = 0.2, 0.02  # of all transactions
 PAUSE_S = 0.05  # between two transactions: load is not the subject
 
 
@@ -29,9 +35,9 @@ class Failed(Exception):
 
 
 class Client(Protocol):
-    """The producer of one transactional id. `begin_anew` makes a new one, which fences the one before."""
+    """The producer of one transactional id. `restart` makes a new one, which fences the one before."""
 
-    def begin_anew(self) -> None: ...
+    def restart(self) -> None: ...
     def send(self, partitions: Sequence[int], stamp: TransactionStamp) -> None: ...
     def commit(self) -> None: ...
     def abort(self) -> None: ...
@@ -50,7 +56,7 @@ class Librdkafka:
         }
         self._producer: Producer | None = None
 
-    def begin_anew(self) -> None:
+    def restart(self) -> None:
         self._producer = Producer(self._config)
         self._call("init_transactions", CALL_TIMEOUT_S)
 
@@ -82,7 +88,7 @@ class Java:
         self._jvm = Transactions(bootstrap)
         self._id, self._name, self._count = transactional_id, "", 0
 
-    def begin_anew(self) -> None:
+    def restart(self) -> None:
         self._count += 1
         self._name = f"producer-{self._count}"
         timeouts = (f"transaction.timeout.ms={TRANSACTION_TIMEOUT_MS}", "request.timeout.ms=5000")
@@ -113,11 +119,11 @@ class Java:
 def clients(bootstrap: str) -> list[Client]:
     """Return a producer of each kind that is installed."""
     found: list[Client] = [Librdkafka(bootstrap, f"id-{number}") for number in range(2)]
-    return found if why_not() else [*found, Java(bootstrap, "id-java")]
+    return found if reason_to_skip() else [*found, Java(bootstrap, "id-java")]
 
 
 class TransactionWriter:
-    """A loop of transactions until stopped; some are aborted, and some left open by an abandoned producer."""
+    """A client that runs transactions until it is stopped; it aborts some, and abandons some."""
 
     def __init__(self, name: str, client: Client, history: TransactionHistory, seed: int) -> None:
         self._name, self._client, self._history = name, client, history
@@ -131,7 +137,7 @@ class TransactionWriter:
         while not self._stop.is_set():
             try:
                 if not is_ready:
-                    self._client.begin_anew()
+                    self._client.restart()
                 number += 1
                 is_ready = self._transaction(TransactionStamp(self._name, number))
                 self._stop.wait(PAUSE_S)
@@ -142,20 +148,20 @@ class TransactionWriter:
         self._client.close()
 
     def _transaction(self, stamp: TransactionStamp) -> bool:
-        """Run one transaction; return False if the producer is abandoned with it open."""
+        """Run one transaction; return False if it is left open, and the producer must be replaced."""
         partitions = self._chance.sample(range(PARTITIONS), self._chance.randint(1, PARTITIONS))
-        self._history.fates[stamp] = Fate.ABORTED  # until a commit is requested
+        self._history.outcomes[stamp] = TransactionOutcome.ABORTED  # until a commit is requested
         self._history.partitions[stamp] = partitions
         self._client.send(partitions, stamp)
-        what = self._chance.random()
-        if what < LEFT_SHARE:
+        dice = self._chance.random()
+        if dice < LEFT_OPEN_SHARE:
             return False
-        if what < LEFT_SHARE + ABORTED_SHARE:
+        if dice < LEFT_OPEN_SHARE + ABORTED_SHARE:
             self._client.abort()
             return True
-        self._history.fates[stamp] = Fate.UNKNOWN
+        self._history.outcomes[stamp] = TransactionOutcome.UNKNOWN
         self._client.commit()
-        self._history.fates[stamp] = Fate.COMMITTED
+        self._history.outcomes[stamp] = TransactionOutcome.COMMITTED
         return True
 
     def stop(self) -> None:
@@ -174,7 +180,7 @@ class CommittedReader:
 
     def _run(self) -> None:
         while not self._stop.is_set():
-            self._history.shown += _shown(self._consumer.consume(1000, 0.1))
+            self._history.read += _read_records(self._consumer.consume(1000, 0.1))
 
     def stop(self) -> None:
         self._stop.set()
@@ -188,11 +194,11 @@ def create_topic(bootstrap: str) -> None:
     admin.create_topics([topic])[TOPIC].result(CALL_TIMEOUT_S)
 
 
-def read_all_committed(bootstrap: str) -> list[Shown]:
+def read_all_committed(bootstrap: str) -> list[ReadRecord]:
     """Return all committed records once every transaction is over.
 
-    It reads up to the log end offsets, not up to the last stable offsets of this moment: a commit is answered
-    before its markers are in every partition.
+    The records are read up to the present log end offsets, not the last stable offsets: the coordinator
+    answers a commit before all partitions have its marker.
     """
     uncommitted = _consumer(bootstrap, "read_uncommitted")
     ends = {
@@ -201,16 +207,16 @@ def read_all_committed(bootstrap: str) -> list[Shown]:
     }
     uncommitted.close()
     consumer = _consumer(bootstrap)
-    log: list[Shown] = []
+    log: list[ReadRecord] = []
     deadline = time.monotonic() + 2 * CALL_TIMEOUT_S
     while True:
-        log += _shown(consumer.consume(1000, 0.1))
+        log += _read_records(consumer.consume(1000, 0.1))
         at = consumer.position([TopicPartition(TOPIC, number) for number in range(PARTITIONS)])
         left = [one.partition for one in at if one.offset < ends[one.partition]]
         if not left:
             consumer.close()
             return log
-        assert time.monotonic() < deadline, f"a transaction is open for ever in partitions {left}"
+        assert time.monotonic() < deadline, f"transactions are still open in partitions {left}"
 
 
 def _consumer(bootstrap: str, isolation_level: str = "read_committed") -> Consumer:
@@ -230,7 +236,7 @@ def _consumer(bootstrap: str, isolation_level: str = "read_committed") -> Consum
     return consumer
 
 
-def _shown(messages: Sequence[Any]) -> list[Shown]:
+def _read_records(messages: Sequence[Any]) -> list[ReadRecord]:
     return [
         (one.partition(), one.offset(), TransactionStamp.decode(one.value()))
         for one in messages

@@ -1,6 +1,6 @@
-"""`ottla` as a process of the tests, run to its end or only started.
+"""The command `ottla` as a process, run to its end or only started.
 
-`no_process_is_left` ends the processes that are still running.
+The fixture `no_process_is_left` ends the processes that are still running after a test.
 """
 
 import contextlib

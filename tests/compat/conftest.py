@@ -1,7 +1,8 @@
 """Fixtures of the compatibility tests.
 
-`OTTLA_TEST_BOOTSTRAP=host:port` runs the trap tests, and those that use `servers`, against any running server
-instead of nodes of their own. Apache Kafka 4.3.1 passes them too: the tests were written against it.
+`OTTLA_TEST_BOOTSTRAP=host:port` runs the trap tests, and those that use `cluster_bootstrap`, against any
+running server instead of nodes of their own. Apache Kafka 4.3.1 passes them too: the tests were written
+against it.
 """
 
 import os
@@ -11,12 +12,12 @@ from uuid import uuid4
 
 import pytest
 
-from tests.compat.java.jars import KAFKA, why_not
+from tests.compat.java.jars import KAFKA, reason_to_skip
 from tests.compat.java.kafka_tools import KafkaTools
 from tests.compat.java.program_runner import ProgramRunner
 from tests.compat.servers import Server, start_kafka, start_ottla
 from tests.compat.wire_client import WireClient, eventually, only
-from tests.integration.cluster.conftest import Cluster, written
+from tests.integration.cluster.conftest import Cluster, write_cluster
 
 # Settings that make the tests quick: a new group does not wait three seconds for more members, and members of
 # consumer groups learn of changes within half a second. Retention would run for the first time half a minute
@@ -33,7 +34,7 @@ OVERRIDES = (
     "transaction.abort.timed.out.transaction.cleanup.interval.ms=200",
 )
 # Three nodes keep the states of share groups on all of them, because tests kill one of the nodes.
-OF_THREE_NODES = tuple(one for one in OVERRIDES if not one.startswith("share.coordinator."))
+THREE_NODE_OVERRIDES = tuple(one for one in OVERRIDES if not one.startswith("share.coordinator."))
 
 
 @pytest.fixture(scope="session")
@@ -47,7 +48,7 @@ def ottla(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 @pytest.fixture(scope="session")
 def reference(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """Run Apache Kafka 4.3.1 for the session, or skip the test with the reason why it cannot run."""
-    if (reason := why_not()) is not None:
+    if (reason := reason_to_skip()) is not None:
         pytest.skip(reason)
     server = start_kafka(tmp_path_factory.mktemp("kafka"), *OVERRIDES)
     yield server
@@ -57,7 +58,7 @@ def reference(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 @pytest.fixture(scope="session")
 def three_nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """Run three nodes for the session, each a process. A test that stops one starts it again."""
-    three = written(tmp_path_factory.mktemp("three"), 3, *OF_THREE_NODES)
+    three = write_cluster(tmp_path_factory.mktemp("three"), 3, *THREE_NODE_OVERRIDES)
     three.start(0, 1, 2)
     yield three
     three.stop()
@@ -69,7 +70,7 @@ def runner_of() -> Iterator[Callable[..., ProgramRunner]]:
     started: dict[tuple[str, ...], ProgramRunner] = {}
 
     def runner(artifacts: tuple[str, ...] = KAFKA) -> ProgramRunner:
-        if (reason := why_not(artifacts)) is not None:
+        if (reason := reason_to_skip(artifacts)) is not None:
             pytest.skip(reason)
         if artifacts not in started:
             started[artifacts] = ProgramRunner(artifacts)
@@ -100,12 +101,12 @@ def bootstrap(request: pytest.FixtureRequest) -> str:
 def is_reference(bootstrap: str) -> bool:
     """Return True if the server under test is Apache Kafka, which has no feature of ours."""
     with WireClient(bootstrap) as client:
-        told = client.call("api_versions", 4, client_software_name="test", client_software_version="1")
-    return not any(one.name.startswith("ottla.") for one in told.supported_features)
+        response = client.call("api_versions", 4, client_software_name="test", client_software_version="1")
+    return not any(one.name.startswith("ottla.") for one in response.supported_features)
 
 
 @pytest.fixture(scope="session")
-def servers(request: pytest.FixtureRequest) -> str:
+def cluster_bootstrap(request: pytest.FixtureRequest) -> str:
     """Return the addresses of the cluster under test, separated by commas."""
     given = os.environ.get("OTTLA_TEST_BOOTSTRAP")
     if given:
@@ -119,11 +120,11 @@ def connect(bootstrap: str) -> Iterator[Callable[..., WireClient]]:
     """Give a function that opens more connections; all of them are closed at the end."""
     opened: list[WireClient] = []
 
-    def one(**options: str | float | None) -> WireClient:
+    def open_client(**options: str | float | None) -> WireClient:
         opened.append(WireClient(bootstrap, **options))  # type: ignore[arg-type]
         return opened[-1]
 
-    yield one
+    yield open_client
     for client in opened:
         client.close()
 

@@ -1,4 +1,4 @@
-"""A producer of numbered records for tests of groups, which knows that the cluster has stored them."""
+"""A producer of numbered records for tests of groups, which waits until the cluster has acknowledged them."""
 
 import threading
 

@@ -14,16 +14,16 @@ from confluent_kafka.admin import NewTopic
 
 from ottla.node.coordinators.key_partition import partition_for
 from tests.compat.go.programs import go_program
+from tests.compat.group_history import TIMEOUT_S, GroupHistory
 from tests.compat.group_members import Members
-from tests.compat.group_story import PATIENT_S, Story
 from tests.compat.java.group_members import java_command
-from tests.compat.java.jars import why_not
+from tests.compat.java.jars import reason_to_skip
 from tests.compat.wire_client import WireClient
 from tests.integration.cluster.conftest import Cluster, eventually
 
 PYTHON_MEMBERS = Path(__file__).resolve().parent / "clients" / "group_members.py"
 JAVA_ASSIGNOR = "org.apache.kafka.clients.consumer.{}Assignor"
-STAYING, DYING = "staying", "dying"
+STAYING, KILLED = "staying", "killed"
 
 TOPIC = "of-every-client"
 PARTITIONS = 12
@@ -96,7 +96,7 @@ KINDS = (
 def command_of(client: str) -> list[str] | str:
     """Return the command that runs members of this client, or the reason why none does."""
     if client == "java":
-        return why_not() or java_command()
+        return reason_to_skip() or java_command()
     if client in ("franz", "sarama"):
         program = go_program(client)
         return program if isinstance(program, str) else [str(program)]
@@ -114,9 +114,9 @@ class Group:
 
     kind: Kind
     group_id: str
-    story: Story
+    history: GroupHistory
     processes: dict[str, Members]
-    living: dict[str, str] = field(default_factory=dict)  # member -> the process that runs it
+    living: dict[str, str] = field(default_factory=dict)  # member -> the role of the process that runs it
     made: int = 0
     failure: str | None = None  # the first error; from then on the group is left alone
 
@@ -124,7 +124,7 @@ class Group:
         """Start one more member, and return its name."""
         name = f"{self.kind.label}-{self.made}"
         self.made += 1
-        self.processes[process].start_member(name, self.story, self.group_id, TOPIC, self.kind.settings)
+        self.processes[process].start_member(name, self.history, self.group_id, TOPIC, self.kind.settings)
         self.living[name] = process
         return name
 
@@ -135,13 +135,13 @@ class Group:
         return name
 
     def wait_until_closed(self, name: str) -> None:
-        self.story.wait(lambda story: name in story.closed, f"{name} has left")
+        self.history.wait(lambda history: name in history.closed, f"{name} has left")
 
     def settle(self) -> None:
         """Wait until the living members share all partitions evenly."""
         share, more = divmod(PARTITIONS, len(self.living))
         shares = [share + (number < more) for number in range(len(self.living))]
-        self.story.wait_for_shares(shares, of=PARTITIONS)
+        self.history.wait_for_shares(shares, of=PARTITIONS)
 
 
 class Fleet:
@@ -161,12 +161,12 @@ class Fleet:
                 continue
             self._commands[kind.client] = command
             processes = self._processes.setdefault(kind.client, {})
-            for role in (STAYING, DYING):
+            for role in (STAYING, KILLED):
                 if role not in processes:
                     processes[role] = self._start(kind.client)
-            story = Story(name=kind.label)
+            history = GroupHistory(name=kind.label)
             self.groups.append(
-                Group(kind=kind, group_id=_group_id(kind.label), story=story, processes=processes)
+                Group(kind=kind, group_id=_group_id(kind.label), history=history, processes=processes)
             )
 
     @property
@@ -194,17 +194,17 @@ class Fleet:
             list(threads.map(guarded, [group for group in self.groups if group.failure is None]))
 
     def crash(self, *clients: str) -> None:
-        """Kill the DYING process of each of these clients with SIGKILL, and so its members."""
+        """Send SIGKILL to the process of the role KILLED of each of these clients, so its members crash."""
         for client in clients:
-            self._processes[client][DYING].kill()
+            self._processes[client][KILLED].kill()
             for group in self.groups:
                 if group.kind.client == client:
-                    group.living = {name: role for name, role in group.living.items() if role != DYING}
+                    group.living = {name: role for name, role in group.living.items() if role != KILLED}
 
     def replace_crashed(self, *clients: str) -> None:
         """Start a new process in the place of each crashed one."""
         for client in clients:
-            self._processes[client][DYING] = self._start(client)
+            self._processes[client][KILLED] = self._start(client)
 
     def stop(self) -> None:
         for processes in self._processes.values():
@@ -260,8 +260,8 @@ def ends(count: int) -> list[int]:
     return [len(range(partition, count, PARTITIONS)) for partition in range(PARTITIONS)]
 
 
-def judge_at_least_once(cluster: Cluster, group: Group, sent: Collection[str]) -> None:
-    """Check that all records were consumed and committed, and that no partition had two readers at once."""
-    group.story.wait_for_all(sent)
-    group.story.check_no_partition_had_two_readers()
-    eventually(lambda: committed(cluster, group) == ends(len(sent)), "all is committed", PATIENT_S)
+def check_at_least_once(cluster: Cluster, group: Group, sent: Collection[str]) -> None:
+    """Wait until all records are consumed and committed; check that no partition had two readers at once."""
+    group.history.wait_for_all(sent)
+    group.history.check_no_partition_had_two_readers()
+    eventually(lambda: committed(cluster, group) == ends(len(sent)), "all is committed", TIMEOUT_S)

@@ -1,7 +1,7 @@
 """Processes that run members of groups, with any client.
 
-Commands go in as lines, and events come out as lines of JSON; GroupMembers.java describes both. `kill` makes
-all members of a process crash.
+A process reads commands as lines, and writes events as lines of JSON; GroupMembers.java describes both.
+`kill` makes all members of a process crash.
 """
 
 import contextlib
@@ -11,7 +11,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tests.compat.group_story import Story
+from tests.compat.group_history import GroupHistory
 
 # Members of the classic protocol learn of a rebalance from their heartbeats.
 QUICK = {"heartbeat.interval.ms": "300", "session.timeout.ms": "6000"}
@@ -23,7 +23,9 @@ class Members:
     def __init__(self, command: Sequence[str], bootstrap: str, log: Path) -> None:
         self._bootstrap = bootstrap
         # A name may be used again, so the process knows each member by a number too.
-        self._told: dict[str, tuple[Story, str]] = {}  # name in the process -> history, and name there
+        self._started: dict[
+            str, tuple[GroupHistory, str]
+        ] = {}  # name in the process -> history, and name there
         self._living: dict[str, str] = {}  # name -> name in the process
         self._log = log.open("wb")
         self.process = subprocess.Popen(
@@ -35,12 +37,12 @@ class Members:
     def _read(self) -> None:
         assert self.process.stdout is not None
         for line in self.process.stdout:
-            told = json.loads(line)
-            story, name = self._told[told["member"]]
-            story.note({**told, "member": name})
+            event = json.loads(line)
+            history, name = self._started[event["member"]]
+            history.note({**event, "member": name})
 
     def start_member(
-        self, name: str, story: Story, group: str, topics: str, settings: Mapping[str, str]
+        self, name: str, history: GroupHistory, group: str, topics: str, settings: Mapping[str, str]
     ) -> None:
         """Start a member under a name that no living member of this process has.
 
@@ -49,23 +51,23 @@ class Members:
         every = {"bootstrap.servers": self._bootstrap, "group.id": group}
         every |= QUICK if settings.get("group.protocol") != "consumer" else {}
         every |= settings
-        there = self._living[name] = f"{name}.{len(self._told)}"
-        self._told[there] = story, name
-        self._say("start", there, topics, *(f"{key}={value}" for key, value in every.items()))
+        there = self._living[name] = f"{name}.{len(self._started)}"
+        self._started[there] = history, name
+        self._send("start", there, topics, *(f"{key}={value}" for key, value in every.items()))
 
     def begin_to_close(self, name: str) -> None:
         """Make a member leave, without waiting."""
-        self._say("close", self._living.pop(name))
+        self._send("close", self._living.pop(name))
 
     def close(self, *names: str) -> None:
         """Make members leave, and wait until they have left."""
-        stories = [self._told[self._living[name]][0] for name in names]
+        histories = [self._started[self._living[name]][0] for name in names]
         for name in names:
             self.begin_to_close(name)
-        for name, story in zip(names, stories, strict=True):
-            story.wait(lambda story, name=name: name in story.closed, f"{name} has left")  # type: ignore[misc]
+        for name, history in zip(names, histories, strict=True):
+            history.wait(lambda history, name=name: name in history.closed, f"{name} has left")  # type: ignore[misc]
 
-    def _say(self, *words: str) -> None:
+    def _send(self, *words: str) -> None:
         assert self.process.stdin is not None
         self.process.stdin.write(" ".join(words) + "\n")
         self.process.stdin.flush()
@@ -77,8 +79,8 @@ class Members:
         self.process.wait()
         self._reader.join()
         for there in self._living.values():
-            story, name = self._told[there]
-            story.crashed([name])
+            history, name = self._started[there]
+            history.crashed([name])
         self._living.clear()
         for stream in (self.process.stdin, self.process.stdout, self._log):
             if stream is not None:
@@ -86,18 +88,18 @@ class Members:
                     stream.close()
 
 
-class MembersOfOneStory:
+class MembersOfOneHistory:
     """The members of a process whose groups are noted in one history."""
 
-    def __init__(self, members: Members, story: Story, bootstrap: str) -> None:
-        self._members, self._story, self._bootstrap = members, story, bootstrap
+    def __init__(self, members: Members, history: GroupHistory, bootstrap: str) -> None:
+        self._members, self._history, self._bootstrap = members, history, bootstrap
         self._names: set[str] = set()  # of the living members
 
     def start(self, name: str, group: str, topics: str, **config: str) -> None:
         """Start a member; underscores in the names of settings stand for dots."""
         settings = {key.replace("_", "."): value for key, value in config.items()}
         settings["bootstrap.servers"] = self._bootstrap
-        self._members.start_member(name, self._story, group, topics, settings)
+        self._members.start_member(name, self._history, group, topics, settings)
         self._names.add(name)
 
     def close(self, *names: str) -> None:

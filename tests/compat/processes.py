@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-PATIENT_S = 120.0
+TIMEOUT_S = 120.0
 PAUSE_S = 0.1
 
 
@@ -27,7 +27,7 @@ def wait_until(holds: Callable[[], bool], process: "subprocess.Popen[bytes]", lo
 
     Raises AssertionError with the end of the log if the process ends before, or if it takes too long.
     """
-    deadline = time.monotonic() + PATIENT_S
+    deadline = time.monotonic() + TIMEOUT_S
     while not holds():
         assert process.poll() is None and time.monotonic() < deadline, log.read_text()[-3000:]
         time.sleep(PAUSE_S)

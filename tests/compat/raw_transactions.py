@@ -1,4 +1,4 @@
-"""Transactions request by request, and a hanging one."""
+"""Transactions sent request by request, and a transaction left hanging."""
 
 from typing import Any
 from uuid import uuid4
@@ -7,7 +7,7 @@ from tests.compat.batches import TRANSACTIONAL, batch
 from tests.compat.wire_client import WireClient, eventually, only
 
 LONG_MS = 60_000
-PATIENT_S = 60.0
+TIMEOUT_S = 60.0
 
 
 class Transaction:
@@ -43,8 +43,8 @@ class Transaction:
         assert [one.partition_error_code for one in results] == [0] * len(partitions)
 
     def end(self, *, committed: bool) -> int:
-        asked = {"transactional_id": self.id, **self.pair, "committed": committed}
-        return int(self.wire.call("end_txn", 3, **asked).error_code)
+        request = {"transactional_id": self.id, **self.pair, "committed": committed}
+        return int(self.wire.call("end_txn", 3, **request).error_code)
 
 
 def produce_transactional(
@@ -61,8 +61,8 @@ def produce_transactional(
 
 def last_stable_offset(wire: WireClient, topic: str) -> int:
     """Return the last stable offset of partition 0."""
-    asked = [{"name": topic, "partitions": [{"partition_index": 0, "timestamp": -1}]}]
-    answer = wire.call("list_offsets", 5, replica_id=-1, isolation_level=1, topics=asked)
+    request = [{"name": topic, "partitions": [{"partition_index": 0, "timestamp": -1}]}]
+    answer = wire.call("list_offsets", 5, replica_id=-1, isolation_level=1, topics=request)
     return int(only(only(answer.topics).partitions).offset)
 
 
@@ -72,15 +72,19 @@ def leave_hanging(wire: WireClient, topic: str, producer_id: int, producer_epoch
     Such transactions could begin before leaders verified them with the coordinator (KAFKA-12671); here the
     verification is turned off for one batch.
     """
-    asks_not = {"name": "transaction.partition.verification.enable", "value": "false", "config_operation": 0}
-    resource = {"resource_type": 4, "resource_name": "", "configs": [asks_not]}
+    turned_off = {
+        "name": "transaction.partition.verification.enable",
+        "value": "false",
+        "config_operation": 0,
+    }
+    resource = {"resource_type": 4, "resource_name": "", "configs": [turned_off]}
     assert only(wire.call("incremental_alter_configs", 1, resources=[resource]).responses).error_code == 0
     pair = {"producer_id": producer_id, "producer_epoch": producer_epoch}
     try:
         code = eventually(
-            lambda: produce_transactional(wire, topic, "nobody", **pair), lambda code: code == 0, PATIENT_S
+            lambda: produce_transactional(wire, topic, "nobody", **pair), lambda code: code == 0, TIMEOUT_S
         )
         assert code == 0
     finally:
-        asks_not["config_operation"] = 1
+        turned_off["config_operation"] = 1
         wire.call("incremental_alter_configs", 1, resources=[resource])

@@ -27,7 +27,7 @@ class Server:
     process: subprocess.Popen[bytes]
     data: Path
     log: Path
-    words: str = field(default="")
+    ready_line: str = field(default="")
 
     @property
     def port(self) -> int:
@@ -51,7 +51,7 @@ class Server:
 
     def kill(self) -> None:
         """Kill the process and its children with SIGKILL."""
-        for pid in [self.process.pid, *children_of(self.process.pid)]:
+        for pid in [self.process.pid, *descendants_of(self.process.pid)]:
             try:
                 os.kill(pid, signal.SIGKILL)
             except ProcessLookupError:
@@ -65,13 +65,13 @@ class StartNode(Protocol):
     def __call__(self, data: Path, *overrides: str, port: int = 0) -> Server: ...
 
 
-def children_of(pid: int) -> list[int]:
+def descendants_of(pid: int) -> list[int]:
     try:
         children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     except OSError:
         return []
     direct = [int(child) for child in children]
-    return direct + [grandchild for child in direct for grandchild in children_of(child)]
+    return direct + [grandchild for child in direct for grandchild in descendants_of(child)]
 
 
 def start_ottla(data: Path, *overrides: str, port: int = 0) -> Server:
@@ -105,7 +105,7 @@ def start(command: list[str], data: Path, overrides: tuple[str, ...], **environm
         ready = re.search(r"^READY .*bootstrap=(\S+).*\n", text, flags=re.M)
         if ready:
             return Server(
-                bootstrap=ready[1].split(",")[0], process=process, data=data, log=log, words=ready[0]
+                bootstrap=ready[1].split(",")[0], process=process, data=data, log=log, ready_line=ready[0]
             )
         if process.poll() is not None:
             break

@@ -1,4 +1,4 @@
-"""States of share-partitions for the tests, written as nodes write them."""
+"""States of share-partitions, written for the tests with the requests that brokers send."""
 
 from typing import Any
 
@@ -39,6 +39,6 @@ def write_share_state(bootstrap: str, topic: str, partition: int) -> str:
             def ask(api: str = api, version: int = version, topics: object = topics) -> Any:
                 return client.call(api, version, group_id=GROUP, topics=topics)
 
-            answer = eventually(ask, lambda told: only(only(told.results).partitions).error_code == 0)
+            answer = eventually(ask, lambda answer: only(only(answer.results).partitions).error_code == 0)
             assert only(only(answer.results).partitions).error_code == 0, answer
     return key

@@ -1,7 +1,7 @@
 """Groups of other people's clients on three nodes: members join, leave and crash, and a broker dies.
 
-All groups read one topic. Each group is made of one client, in two processes, of which one will be killed.
-While none is killed, a job that consumes, processes and commits sees each record exactly once, afterwards at
+All groups read one topic. The members of a group use one client, in two processes, of which one will be
+killed. Until then, a job that consumes, processes and commits sees each record exactly once, afterwards at
 least once. No partition is read by two members of a generation. `scripts/chaos --members` repeats the faults
 for any length of time.
 """
@@ -12,7 +12,7 @@ import pytest
 
 from tests.compat.group_feed import Feed
 from tests.compat.group_fleet import (
-    DYING,
+    KILLED,
     KINDS,
     OVERRIDES,
     PARTITIONS,
@@ -20,48 +20,48 @@ from tests.compat.group_fleet import (
     TOPIC,
     Fleet,
     Group,
+    check_at_least_once,
     create_topic,
-    judge_at_least_once,
     leader_of_offsets,
 )
-from tests.integration.cluster.conftest import Cluster, written
+from tests.integration.cluster.conftest import Cluster, write_cluster
 
 pytestmark = pytest.mark.slow
 PAUSE_S = 0.4  # the load stays low, since the test checks rules; scripts/chaos --members makes more
 
 
-class Played:
+class Outcome:
     """The outcome of the groups: reasons for missing clients, and the failure of each group by act."""
 
     def __init__(self) -> None:
         self.skipped: dict[str, str] = {}
-        self.while_nobody_is_killed: dict[str, str] = {}
-        self.after_that: dict[str, str] = {}
+        self.failed_before_crashes: dict[str, str] = {}
+        self.failed_after_crashes: dict[str, str] = {}
 
 
 @pytest.fixture(scope="module")
-def played(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Played]:
+def outcome(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Outcome]:
     """Run both acts, once for all tests."""
     data = tmp_path_factory.mktemp("every-client")
-    cluster = written(data, 3, *OVERRIDES)
+    cluster = write_cluster(data, 3, *OVERRIDES)
     cluster.start(0, 1, 2)
     create_topic(cluster)
     fleet = Fleet(KINDS, cluster.bootstrap, data)
     try:
-        yield play(cluster, fleet)
+        yield run_acts(cluster, fleet)
     finally:
         fleet.stop()
         cluster.stop()
 
 
-def play(cluster: Cluster, fleet: Fleet) -> Played:
-    played = Played()
-    played.skipped = fleet.skipped
+def run_acts(cluster: Cluster, fleet: Fleet) -> Outcome:
+    outcome = Outcome()
+    outcome.skipped = fleet.skipped
     first = come_and_go(cluster, fleet)
-    played.while_nobody_is_killed = failures(fleet)
+    outcome.failed_before_crashes = failures(fleet)
     crash_and_recover(cluster, fleet, first)
-    played.after_that = failures(fleet)
-    return played
+    outcome.failed_after_crashes = failures(fleet)
+    return outcome
 
 
 def failures(fleet: Fleet) -> dict[str, str]:
@@ -78,7 +78,7 @@ def come_and_go(cluster: Cluster, fleet: Fleet) -> int:
 
     def all_of_them(group: Group) -> None:
         for number in range(group.kind.size - 1):
-            group.start(DYING if number % 2 else STAYING)
+            group.start(KILLED if number % 2 else STAYING)
         group.settle()
 
     def one_leaves_and_another_comes(group: Group) -> None:
@@ -92,13 +92,13 @@ def come_and_go(cluster: Cluster, fleet: Fleet) -> int:
         fleet.each(act)
     sent = feed.stop()
 
-    def judge(group: Group) -> None:
-        group.story.wait_for_all(sent)
-        group.story.check_exactly_once(sent)
-        group.story.check_no_partition_was_owned_twice()
-        group.story.check_no_partition_had_two_readers()
+    def check(group: Group) -> None:
+        group.history.wait_for_all(sent)
+        group.history.check_exactly_once(sent)
+        group.history.check_no_partition_was_owned_twice()
+        group.history.check_no_partition_had_two_readers()
 
-    fleet.each(judge)
+    fleet.each(check)
     return len(sent)
 
 
@@ -121,22 +121,22 @@ def crash_and_recover(cluster: Cluster, fleet: Fleet, first: int) -> None:
     fleet.each(one_leaves)
     sent = feed.stop()
     every = {str(number) for number in range(first + len(sent))}
-    fleet.each(lambda group: judge_at_least_once(cluster, group, every))
+    fleet.each(lambda group: check_at_least_once(cluster, group, every))
 
 
 @pytest.mark.parametrize("label", [kind.label for kind in KINDS])
-def test_each_record_exactly_once_while_members_come_and_go(played: Played, label: str) -> None:
-    if label in played.skipped:
-        pytest.skip(played.skipped[label])
+def test_each_record_is_consumed_exactly_once_while_members_come_and_go(outcome: Outcome, label: str) -> None:
+    if label in outcome.skipped:
+        pytest.skip(outcome.skipped[label])
 
-    assert played.while_nobody_is_killed.get(label) is None
+    assert outcome.failed_before_crashes.get(label) is None
 
 
 @pytest.mark.parametrize("label", [kind.label for kind in KINDS])
-def test_each_record_at_least_once_when_members_crash_and_their_coordinator_is_killed(
-    played: Played, label: str
+def test_each_record_is_consumed_at_least_once_when_members_and_the_coordinator_crash(
+    outcome: Outcome, label: str
 ) -> None:
-    if label in played.skipped:
-        pytest.skip(played.skipped[label])
+    if label in outcome.skipped:
+        pytest.skip(outcome.skipped[label])
 
-    assert played.after_that.get(label) is None
+    assert outcome.failed_after_crashes.get(label) is None

@@ -50,8 +50,8 @@ class Workers:
         self.given: Counter[str] = Counter()
         self.accepted: Counter[str] = Counter()
 
-    def start(self, count: int, judge: Callable[[Message], AcknowledgeType]) -> None:
-        self._running += [self._threads.submit(self._work, judge) for _ in range(count)]
+    def start(self, count: int, acknowledge_type: Callable[[Message], AcknowledgeType]) -> None:
+        self._running += [self._threads.submit(self._work, acknowledge_type) for _ in range(count)]
 
     def stop(self) -> None:
         self._stop.set()
@@ -59,23 +59,25 @@ class Workers:
             one.result(60)
         self._threads.shutdown()
 
-    def _work(self, judge: Callable[[Message], AcknowledgeType]) -> None:
+    def _work(self, acknowledge_type: Callable[[Message], AcknowledgeType]) -> None:
         consumer = ShareConsumer(self._config)
         consumer.subscribe([self._topic])
         while not self._stop.is_set():
-            said: list[tuple[str, AcknowledgeType]] = []
+            acknowledged: list[tuple[str, AcknowledgeType]] = []
             for message in poll(consumer):
                 if message.error():
                     assert message.error().code() != KafkaError.UNKNOWN, message.error()
                     continue
                 value = (message.value() or b"").decode()
                 self.given[value] += 1
-                said.append((value, judge(message)))
-                consumer.acknowledge(message, said[-1][1])
-            if said:
+                acknowledged.append((value, acknowledge_type(message)))
+                consumer.acknowledge(message, acknowledged[-1][1])
+            if acknowledged:
                 results = consumer.commit_sync(10) or {}
                 if all(error is None for error in dict(results).values()):
-                    self.accepted.update(value for value, kind in said if kind is AcknowledgeType.ACCEPT)
+                    self.accepted.update(
+                        value for value, kind in acknowledged if kind is AcknowledgeType.ACCEPT
+                    )
         consumer.close()
 
 
@@ -149,20 +151,20 @@ def test_a_killed_leader_loses_no_record(three_nodes: Cluster, topic: str, worke
         three_nodes.start(leader)
 
 
-def test_a_released_record_comes_again_after_its_back_off_and_others_go_on(
+def test_a_released_record_is_delivered_again_after_its_back_off_and_others_go_on(
     three_nodes: Cluster, topic: str, workers: Workers
 ) -> None:
     settings = {"ottla.share.retry.backoff.ms": "700", "ottla.share.retry.backoff.max.ms": "10000"}
     configure(three_nodes, workers.group, settings)
     given_at: dict[str, list[float]] = {}
 
-    def twice_refused(message: Message) -> AcknowledgeType:
+    def release_bad_twice(message: Message) -> AcknowledgeType:
         times = given_at.setdefault((message.value() or b"").decode(), [])
         times.append(time.monotonic())
         is_bad = message.value() == b"bad" and len(times) < 3
         return AcknowledgeType.RELEASE if is_bad else AcknowledgeType.ACCEPT
 
-    workers.start(2, twice_refused)
+    workers.start(2, release_bad_twice)
     send(three_nodes, topic, {"bad", *(f"good-{number}" for number in range(20))})
 
     assert eventually(lambda: len(workers.accepted) == 21, bool)
@@ -173,7 +175,7 @@ def test_a_released_record_comes_again_after_its_back_off_and_others_go_on(
 
 
 @pytest.fixture
-def letters_topic(three_nodes: Cluster, workers: Workers) -> str:
+def dead_letter_topic(three_nodes: Cluster, workers: Workers) -> str:
     """Create a topic for the dead letters of the workers, and return its name."""
     name = f"dlq.{uuid4().hex[:8]}"
     admin = AdminClient({"bootstrap.servers": three_nodes.bootstrap})
@@ -210,12 +212,12 @@ def reject_bad(message: Message) -> AcknowledgeType:
 
 
 def test_rejected_records_become_dead_letters_once_even_if_nodes_are_killed(
-    three_nodes: Cluster, topic: str, workers: Workers, letters_topic: str
+    three_nodes: Cluster, topic: str, workers: Workers, dead_letter_topic: str
 ) -> None:
     admin = AdminClient({"bootstrap.servers": three_nodes.bootstrap})
     workers.start(3, reject_bad)
     bad: set[str] = set()
-    for number, killed in enumerate([topic, letters_topic, "__share_group_state", topic]):
+    for number, killed in enumerate([topic, dead_letter_topic, "__share_group_state", topic]):
         some = {f"bad-{number}-{at}" for at in range(60)}
         bad |= some
         send(three_nodes, topic, some | {f"good-{number}-{at}" for at in range(60)})
@@ -226,10 +228,10 @@ def test_rejected_records_become_dead_letters_once_even_if_nodes_are_killed(
         three_nodes.start(leader)
 
     def values() -> Counter[str]:
-        return Counter((one.value() or b"").decode() for one in dead_letters(three_nodes, letters_topic))
+        return Counter((one.value() or b"").decode() for one in dead_letters(three_nodes, dead_letter_topic))
 
     assert eventually(lambda: values().keys() >= bad, bool)
     assert values() == Counter(dict.fromkeys(bad, 1))
-    headers = dict(dead_letters(three_nodes, letters_topic)[0].headers() or [])
+    headers = dict(dead_letters(three_nodes, dead_letter_topic)[0].headers() or [])
     assert headers["__dlq.errors.topic"] == topic.encode()
     assert headers["__dlq.errors.message"] == b"Offset rejected by client."

@@ -1,4 +1,4 @@
-"""Topics of a cluster: create them, and read their committed records from whichever broker leads them."""
+"""Topics of a cluster: functions that create them, and read their committed records from their leaders."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -38,7 +38,7 @@ def leader_of(bootstrap: str, topic: str, partition: int = 0) -> str:
 
 @contextmanager
 def counter_of_committed(bootstrap: str, topic: str) -> Iterator[Callable[[], int]]:
-    """Give a function that reads on, and returns the number of committed records read so far."""
+    """Give a function that continues to read, and returns the number of committed records read so far."""
     consumer, count = _reader(bootstrap), 0
     consumer.assign([TopicPartition(topic, number, 0) for number in last_stable_offsets(bootstrap, topic)])
 
@@ -93,8 +93,8 @@ def last_stable_offsets(bootstrap: str, topic: str) -> dict[int, int]:
     """Return the last stable offset of each partition, as answered by its leader."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     found = admin.list_topics(topic, TIMEOUT_S).topics[topic].partitions
-    asked = {TopicPartition(topic, number): OffsetSpec.latest() for number in found}
+    specs = {TopicPartition(topic, number): OffsetSpec.latest() for number in found}
     answers = admin.list_offsets(
-        asked, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=TIMEOUT_S
+        specs, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=TIMEOUT_S
     )
     return {one.partition: answer.result(TIMEOUT_S).offset for one, answer in answers.items()}

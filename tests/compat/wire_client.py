@@ -2,7 +2,7 @@
 
     client = WireClient("127.0.0.1:9092")
     answer = client.call("metadata", 12, topics=[{"name": "flights"}])
-It hides nothing: the caller chooses versions, nothing is retried, and a closed connection raises `Closed`.
+The caller chooses versions, nothing is retried, and a closed connection raises `Closed`.
 """
 
 import importlib

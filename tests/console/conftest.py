@@ -40,7 +40,7 @@ def console(browser: webdriver.Chrome, cluster: Cluster) -> Iterator[ConsolePage
     """Open the console of the first node as a new visitor; errors in the browser fail the test."""
     page = ConsolePage(browser, cluster.rest_urls[0])
     page.resize(1280)
-    page.wear("light")
+    page.use_theme("light")
     page.errors()
     page.load()
     page.script("localStorage.clear(); document.documentElement.removeAttribute('data-theme')")

@@ -35,7 +35,7 @@ FLAGS = [
     "--disable-site-isolation-trials",
     "--disable-features=IsolateOrigins,site-per-process,SpareRendererForSitePerProcess,BackForwardCache",
 ]
-PATIENCE_S = 60.0  # only a failing test waits this long
+TIMEOUT_S = 60.0  # only a failing test waits this long
 POLL_S = 0.05
 # An element that is redrawn between being found and being used is searched for again.
 GONE = (
@@ -46,7 +46,9 @@ GONE = (
     JavascriptException,
 )
 
-REFUSED = re.compile(r"/v[13]/\S* - Failed to load resource: the server responded with a status of 4\d\d")
+ERROR_RESPONSE = re.compile(
+    r"/v[13]/\S* - Failed to load resource: the server responded with a status of 4\d\d"
+)
 
 # The search runs in the browser, since each WebDriver call about an element is a round trip. If a dialog is
 # open, only the dialog is searched.
@@ -54,11 +56,11 @@ FRONT = """
 const front = [...document.querySelectorAll("dialog[open]")].at(-1) ?? document.body;
 const all = (kind) => [...front.querySelectorAll(kind)];
 const isSeen = (one) => one.checkVisibility({ visibilityProperty: true });
-const said = (one) => isSeen(one) ? one.innerText.replaceAll("\\u00a0", " ").trim() : "";
-const inOneLine = (one) => said(one).replace(/\\s+/g, " ");
+const textOf = (one) => isSeen(one) ? one.innerText.replaceAll("\\u00a0", " ").trim() : "";
+const inOneLine = (one) => textOf(one).replace(/\\s+/g, " ");
 """
 ROWS = """
-return all("tbody tr").map((row) => [inOneLine(row), ...[...row.querySelectorAll("th, td")].map(said)]);
+return all("tbody tr").map((row) => [inOneLine(row), ...[...row.querySelectorAll("th, td")].map(textOf)]);
 """
 ROW = """
 const words = [...arguments];
@@ -66,16 +68,16 @@ return all("tbody tr").find((row) => words.every((word) => inOneLine(row).includ
 """
 CONTROL = """
 const name = arguments[0];
-const isIt = (one) => isSeen(one) && [said(one), one.getAttribute("aria-label")].includes(name);
+const isIt = (one) => isSeen(one) && [textOf(one), one.getAttribute("aria-label")].includes(name);
 const controls = [...all("button"), ...all("a, label.check")];
 return controls.find((one) => isIt(one) && !one.matches(":disabled")) ?? null;
 """
 FIELD = """
 const name = arguments[0];
-const label = all("label").find((one) => said(one) === name);
+const label = all("label").find((one) => textOf(one) === name);
 return label ? document.getElementById(label.htmlFor) : null;
 """
-PROBLEM = 'return all(".problem").map(said).join("");'
+PROBLEM = 'return all(".problem").map(textOf).join("");'
 
 T = TypeVar("T")
 
@@ -119,14 +121,14 @@ class ConsolePage:
 
     # ---- what is seen ----------------------------------------------------------------------------
 
-    def eventually(self, ask: Callable[[], T], what: str) -> T:
-        """Return the first result of `ask` that is true."""
-        deadline_s = time.monotonic() + PATIENCE_S
+    def eventually(self, ask: Callable[[], T], failure: str) -> T:
+        """Call `ask` until its result is true, and return it; fail with `failure` after TIMEOUT_S."""
+        deadline_s = time.monotonic() + TIMEOUT_S
         while True:
             with suppress(*GONE):
                 if found := ask():
                     return found
-            assert time.monotonic() < deadline_s, f"{what}; there is:\n{self.text()}"
+            assert time.monotonic() < deadline_s, f"{failure}; there is:\n{self.text()}"
             time.sleep(POLL_S)
 
     def text(self) -> str:
@@ -138,7 +140,7 @@ class ConsolePage:
         for one in texts:
             self.eventually(lambda one=one: one in self.text(), f"“{one}” does not appear")  # type: ignore[misc]
 
-    def misses(self, text: str) -> None:
+    def waits_until_gone(self, text: str) -> None:
         """Wait until a text is no longer on the page."""
         self.eventually(lambda: text not in self.text(), f"“{text}” does not disappear")
 
@@ -147,7 +149,7 @@ class ConsolePage:
 
     def row(self, *words: str) -> WebElement:
         """Return the row of a table that has all these words."""
-        return self._found(ROW, *words, what=f"row with {words}")
+        return self._found(ROW, *words, element=f"row with {words}")
 
     def cells(self, *words: str) -> list[str]:
         """Return the text of each cell in the row with these words."""
@@ -169,9 +171,9 @@ class ConsolePage:
         """Return for each row of all tables its text, followed by that of each cell."""
         return list(self.script(FRONT + ROWS))
 
-    def _found(self, source: str, *arguments: str, what: str) -> WebElement:
+    def _found(self, source: str, *arguments: str, element: str) -> WebElement:
         """Return the first element that a script finds."""
-        found = self.eventually(lambda: self.script(FRONT + source, *arguments), f"there is no {what}")
+        found = self.eventually(lambda: self.script(FRONT + source, *arguments), f"there is no {element}")
         assert isinstance(found, WebElement)
         return found
 
@@ -199,7 +201,7 @@ class ConsolePage:
 
     def field(self, label: str) -> WebElement:
         """Return the control with this label."""
-        return self._found(FIELD, label, what=f"field “{label}”")
+        return self._found(FIELD, label, element=f"field “{label}”")
 
     def fill(self, label: str, text: str) -> None:
         control = self.field(label)
@@ -249,7 +251,7 @@ class ConsolePage:
     def script(self, source: str, *arguments: object) -> Any:
         return self.driver.execute_script(source, *arguments)
 
-    def wear(self, scheme: str) -> None:
+    def use_theme(self, scheme: str) -> None:
         """Emulate a system that prefers light or dark colours."""
         features = [{"name": "prefers-color-scheme", "value": scheme}]
         self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
@@ -259,10 +261,10 @@ class ConsolePage:
         self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
 
     def errors(self) -> Sequence[str]:
-        """Return the errors that the browser has reported since the last call.
+        """Return the errors and warnings that the browser has reported since the last call.
 
         Error responses of the API do not count: tests cause them, and the page shows them.
         """
         log = self.driver.get_log("browser")
-        told = [one["message"] for one in log if one["level"] in ("SEVERE", "WARNING")]
-        return [one for one in told if not REFUSED.search(one)]
+        messages = [one["message"] for one in log if one["level"] in ("SEVERE", "WARNING")]
+        return [one for one in messages if not ERROR_RESPONSE.search(one)]

@@ -1,25 +1,18 @@
 """Topics, groups and transactions for the tests of the console, made by clients."""
 
-import time
-from collections.abc import Callable
-from uuid import uuid4
-
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from ottla.node.embedded import Cluster
+from tests.integration.cluster.conftest import eventually
+from tests.integration.rest.conftest import name_of
 
 TIMEOUT_S = 60
 
 
-def name_of(what: str) -> str:
-    """Return a name that no other test uses."""
-    return f"{what}-{uuid4().hex[:8]}"
-
-
-def make_topic(cluster: Cluster, what: str, partitions: int = 1) -> str:
+def make_topic(cluster: Cluster, prefix: str, partitions: int = 1) -> str:
     """Create a topic on all three nodes, and wait until they are in sync."""
-    name = name_of(what)
+    name = name_of(prefix)
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
     admin.create_topics([NewTopic(name, partitions, 3)])[name].result(TIMEOUT_S)
 
@@ -27,7 +20,7 @@ def make_topic(cluster: Cluster, what: str, partitions: int = 1) -> str:
         found = admin.list_topics(name, timeout=TIMEOUT_S).topics[name].partitions.values()
         return len(found) == partitions and all(len(one.isrs) == 3 for one in found)
 
-    until(is_ready)
+    eventually(is_ready, f"all replicas of {name} are in sync")
     return name
 
 
@@ -42,10 +35,3 @@ def fill(producer: Producer, topic: str, *values: bytes | None, partition: int =
     for value in values:
         producer.produce(topic, value, partition=partition)
     assert producer.flush(TIMEOUT_S) == 0
-
-
-def until(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + TIMEOUT_S
-    while not holds():
-        assert time.monotonic() < deadline, "the condition is not met"
-        time.sleep(0.05)

@@ -10,7 +10,8 @@ from selenium import webdriver
 
 from ottla.node.embedded import Cluster
 from tests.console.console_page import ConsolePage
-from tests.console.makers import TIMEOUT_S, fill, until
+from tests.console.makers import TIMEOUT_S, fill
+from tests.integration.cluster.conftest import eventually
 
 pytestmark = pytest.mark.slow
 
@@ -58,10 +59,10 @@ def test_a_plan_is_shown_then_executed_and_shown_again(page: ConsolePage, uneven
     page.click("Balance the cluster")
 
     page.sees("The controller balances the cluster.")
-    page.sees("The cluster is even: nothing is left to move.")
-    until(lambda: replicas(uneven) == {0: 2, 1: 2, 2: 2})
-    page.misses("Execute…")
-    page.misses("Cancel…")
+    page.sees("The cluster is balanced: nothing is left to move.")
+    eventually(lambda: replicas(uneven) == {0: 2, 1: 2, 2: 2}, "each node has two replicas")
+    page.waits_until_gone("Execute…")
+    page.waits_until_gone("Cancel…")
 
 
 def test_moving_replicas_show_progress_and_can_be_cancelled(page: ConsolePage, uneven: Cluster) -> None:
@@ -79,6 +80,6 @@ def test_moving_replicas_show_progress_and_can_be_cancelled(page: ConsolePage, u
     page.click("Cancel the balance")
 
     page.sees("The balance is cancelled. 1 move was reverted.")
-    page.misses("Moves under way")
+    page.waits_until_gone("Moves under way")
     page.sees("Execute…")
-    assert replicas(uneven) == {0: PARTITIONS}
+    eventually(lambda: replicas(uneven) == {0: PARTITIONS}, "the replicas are where they were")

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from ottla.node.embedded import Cluster
 from tests.console.console_page import ConsolePage
 
 pytestmark = pytest.mark.slow
@@ -23,23 +22,23 @@ def finds(console: ConsolePage, *findings: tuple[str, str, str]) -> None:
     """Make the node return exactly these findings."""
     rows = [dict(zip(("severity", "subject", "message"), one, strict=True)) for one in findings]
     is_healthy = all(severity != "problem" for severity, *_ in findings)
-    told: Any = {"is_healthy": is_healthy, "checked_at": "2026-01-31T12:00:00.000Z", "findings": rows}
+    report: Any = {"is_healthy": is_healthy, "checked_at": "2026-01-31T12:00:00.000Z", "findings": rows}
     console.load("#/quorum")
-    console.script(ANSWER % json.dumps(told))
+    console.script(ANSWER % json.dumps(report))
     console.open("#/doctor")
 
 
-def test_findings_about_the_cluster_are_on_the_doctors_page(console: ConsolePage, cluster: Cluster) -> None:
+def test_findings_about_the_cluster_are_on_the_doctors_page(console: ConsolePage) -> None:
     console.click("Doctor")
 
     console.eventually(lambda: console.title() == "Doctor", "the page is not shown")
     console.sees("examined at", "Look again")
-    asked = (
+    count_requests = (
         "return performance.getEntriesByType('resource').filter((one) => one.name.includes('doctor')).length"
     )
-    before = console.script(asked)
+    before = console.script(count_requests)
     console.click("Look again")
-    console.eventually(lambda: console.script(asked) > before, "there is no further request")
+    console.eventually(lambda: console.script(count_requests) > before, "there is no further request")
 
 
 def test_problems_and_notes_have_a_cause_and_a_link_to_details(console: ConsolePage) -> None:

@@ -7,7 +7,9 @@ from confluent_kafka import Consumer, Producer
 
 from ottla.node.embedded import Cluster
 from tests.console.console_page import ConsolePage
-from tests.console.makers import commit, fill, make_topic, name_of, until
+from tests.console.makers import commit, fill, make_topic
+from tests.integration.cluster.conftest import eventually
+from tests.integration.rest.conftest import name_of
 
 pytestmark = pytest.mark.slow
 
@@ -34,13 +36,13 @@ def member(cluster: Cluster, topic: str) -> Iterator[tuple[str, str]]:
         }
     )
     consumer.subscribe([topic])
-    until(lambda: consumer.poll(0.1) is not None)
+    eventually(lambda: consumer.poll(0.1) is not None, "the member reads")
     yield group, client
     consumer.close()
 
 
 def test_a_group_shows_members_assignment_lag_and_rebalances(
-    console: ConsolePage, cluster: Cluster, topic: str, member: tuple[str, str]
+    console: ConsolePage, topic: str, member: tuple[str, str]
 ) -> None:
     group, client = member
     console.open("#/groups")

@@ -7,7 +7,9 @@ from confluent_kafka import Consumer, Producer
 
 from ottla.node.embedded import Cluster
 from tests.console.console_page import ConsolePage
-from tests.console.makers import commit, fill, make_topic, name_of, until
+from tests.console.makers import commit, fill, make_topic
+from tests.integration.cluster.conftest import eventually
+from tests.integration.rest.conftest import name_of
 
 pytestmark = pytest.mark.slow
 
@@ -72,7 +74,7 @@ def test_hostile_names_of_groups_and_clients_are_shown_as_text(
         }
     )
     consumer.subscribe([topic])
-    until(lambda: consumer.poll(0.1) is not None)
+    eventually(lambda: consumer.poll(0.1) is not None, "the member reads")
     hostile.open("#/groups")
     hostile.fill("Search", group)
     hostile.click(group)

@@ -8,9 +8,8 @@ import pytest
 from selenium import webdriver
 
 from tests.console.console_page import ConsolePage
-from tests.console.makers import name_of
 from tests.integration.embedded_broker import EmbeddedBroker, start_embedded
-from tests.integration.rest.conftest import Api
+from tests.integration.rest.conftest import Api, name_of
 from tests.integration.rest.test_rest_logins import basic
 
 pytestmark = pytest.mark.slow
@@ -42,8 +41,8 @@ def guarded(browser: webdriver.Chrome, node: EmbeddedBroker) -> Iterator[Console
     page.errors()
     page.load()
     yield page
-    told = [one for one in page.errors() if "/console/" not in one]
-    assert told == []
+    errors = [one for one in page.errors() if "/console/" not in one]
+    assert errors == []
 
 
 def log_in(page: ConsolePage, user: str = "admin", password: str = ADMIN) -> None:
@@ -139,7 +138,7 @@ def test_users_are_created_changed_and_deleted(guarded: ConsolePage) -> None:
 
 
 def test_acls_are_created_found_and_deleted(guarded: ConsolePage) -> None:
-    who = f"User:{name_of('olga')}"
+    principal = f"User:{name_of('olga')}"
     log_in(guarded)
     guarded.sees("Log out")
     guarded.open("#/access/acls")
@@ -148,18 +147,19 @@ def test_acls_are_created_found_and_deleted(guarded: ConsolePage) -> None:
     guarded.choose("Names that it applies to", "names that begin with it")
     guarded.click("Create")
     guarded.sees("Principal must not be empty.")
-    guarded.fill("Principal", who)
+    guarded.fill("Principal", principal)
     guarded.click("Create")
 
-    guarded.sees(f"The ACL of {who} is created.")
+    guarded.sees(f"The ACL of {principal} is created.")
     guarded.eventually(
-        lambda: guarded.cells_of(who)[:5] == [who, "allow", "READ", "topic orders-…", "any"], "no such ACL"
+        lambda: guarded.cells_of(principal)[:5] == [principal, "allow", "READ", "topic orders-…", "any"],
+        "no such ACL",
     )
     guarded.fill("Search", "nothing like it")
     guarded.sees("No ACL contains this text.")
-    guarded.fill("Search", who)
-    guarded.click(f"Delete the ACL of {who}")
-    guarded.sees(f"{who} from any host: allow READ on topic orders-…")
+    guarded.fill("Search", principal)
+    guarded.click(f"Delete the ACL of {principal}")
+    guarded.sees(f"{principal} from any host: allow READ on topic orders-…")
     guarded.click("Delete the ACL")
     guarded.sees("The ACL is deleted.")
 

@@ -11,7 +11,7 @@ from selenium.webdriver.common.keys import Keys
 from ottla.node.embedded import Cluster
 from tests.console.console_page import ConsolePage
 from tests.console.makers import fill, make_topic
-from tests.console.test_manners import COLOURS, contrast
+from tests.console.test_every_page import COLOURS, contrast
 
 pytestmark = pytest.mark.slow
 
@@ -83,7 +83,7 @@ def test_a_single_partition_can_be_read(console: ConsolePage, cluster: Cluster, 
     console.choose("Partition", "1")
     console.click("Read")
 
-    console.misses("in zero")
+    console.waits_until_gone("in zero")
     console.sees("in one")
 
 
@@ -101,7 +101,7 @@ def test_json_keeps_its_digits_and_bytes_are_shown_in_hex(
     console.sees(f'{{\n  "id": {LARGE},\n  "tags": [],', "    1.10,\n", "00000000  00 ff", "|..|")
     assert console.cells_of("trace") == ["trace", "abc"] and console.cells_of("none") == ["none", "null"]
     console.click("Close")
-    console.misses("00000000  00 ff")
+    console.waits_until_gone("00000000  00 ff")
 
 
 def test_a_live_tail_shows_new_records(console: ConsolePage, cluster: Cluster, producer: Producer) -> None:
@@ -112,7 +112,7 @@ def test_a_live_tail_shows_new_records(console: ConsolePage, cluster: Cluster, p
 
     console.click("Live tail")
     console.sees("Live, newest first")
-    console.misses("before")
+    console.waits_until_gone("before")
     fill(producer, topic, b"until it follows")
     console.eventually(lambda: _comes(console, producer, topic, "first"), "no record appears")
     fill(producer, topic, b"second")
@@ -125,7 +125,7 @@ def test_a_live_tail_shows_new_records(console: ConsolePage, cluster: Cluster, p
 
 
 def _comes(console: ConsolePage, producer: Producer, topic: str, text: str) -> bool:
-    """Return True once a record is shown; the tail starts some time after it was requested."""
+    """Produce a record; return True if one is shown, since the tail starts a moment after its request."""
     fill(producer, topic, text.encode())
     return text in console.text()
 
@@ -211,7 +211,7 @@ def test_the_newest_matches_of_a_filter_are_searched_back_to_the_oldest_record(
     console.fill("Maximum records", "1")
     console.click("Read")
     console.sees("needle-1", "1 record, the newest first; searched back to offset 4,502 of partition 0.")
-    console.misses("needle-0")
+    console.waits_until_gone("needle-0")
     console.click("Continue searching")
 
     console.sees("needle-0", "needle-1", "2 records, the newest first; searched back to the oldest record.")
@@ -274,7 +274,7 @@ def test_a_row_opens_by_a_click_and_by_keyboard_and_leads_to_the_next(
     assert console.fact("Time in UTC") == "2020-09-13 12:26:40.000"
     assert console.fact("Key") == "1 B" and console.fact("Headers") == "1, 8 B"
     console.click("Close")
-    console.misses("Record at")
+    console.waits_until_gone("Record at")
 
     older, newer = (f"Show offset {offset} of partition 0" for offset in (0, 1))
     console.eventually(lambda: console.focused() == older, "the focus is not on the record that was open")
@@ -283,7 +283,7 @@ def test_a_row_opens_by_a_click_and_by_keyboard_and_leads_to_the_next(
     console.keys(Keys.ENTER)
     console.sees("Record at offset 1 of partition 0")
     console.keys(Keys.ESCAPE)
-    console.misses("Record at")
+    console.waits_until_gone("Record at")
     console.eventually(lambda: console.focused() == newer, "the focus is lost")
 
 
@@ -299,7 +299,7 @@ def test_json_is_coloured_and_folded_and_its_escapes_are_decoded(
 
     console.sees(r'"name": "Zoë \u202e"', '\n      "deep": true')
     console.click("List of 3 elements")
-    console.misses('\n      "deep": true')
+    console.waits_until_gone('\n      "deep": true')
     console.sees('"list": [ … 3 elements ]')
     console.click("List of 3 elements")
     console.sees('\n      "deep": true')

@@ -5,12 +5,20 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from confluent_kafka import AcknowledgeType, Consumer, KafkaError, KafkaException, Producer, ShareConsumer
-from confluent_kafka import TopicPartition as Place
+from confluent_kafka import (
+    AcknowledgeType,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Producer,
+    ShareConsumer,
+    TopicPartition,
+)
 
 from ottla.node.embedded import Cluster
 from tests.console.console_page import ConsolePage
-from tests.console.makers import TIMEOUT_S, fill, make_topic, name_of
+from tests.console.makers import TIMEOUT_S, fill, make_topic
+from tests.integration.rest.conftest import name_of
 
 pytestmark = pytest.mark.slow
 IMAGE = "<img src=x onerror=\"window.hacked='image'\">"
@@ -31,8 +39,8 @@ def worker(console: ConsolePage, cluster: Cluster, topic: str) -> Iterator[str]:
     group = name_of("workers")
     console.script(
         "const [group] = arguments;"
-        " return fetch('/v3/clusters').then((one) => one.json()).then((told) =>"
-        " fetch(`/v3/clusters/${told.data[0].cluster_id}/groups/${group}/configs/share.auto.offset.reset`, {"
+        " return fetch('/v3/clusters').then((one) => one.json()).then((page) =>"
+        " fetch(`/v3/clusters/${page.data[0].cluster_id}/groups/${group}/configs/share.auto.offset.reset`, {"
         " method: 'PUT', headers: { 'Content-Type': 'application/json' },"
         " body: JSON.stringify({ value: 'earliest' }) }))",
         group,
@@ -78,7 +86,7 @@ def worker(console: ConsolePage, cluster: Cluster, topic: str) -> Iterator[str]:
     thread.join(TIMEOUT_S)
 
 
-def letter(
+def write_letter(
     producer: Producer,
     letters: str,
     group: str,
@@ -88,7 +96,7 @@ def letter(
     key: bytes | None = None,
 ) -> None:
     """Write a dead letter as a broker does."""
-    told = {
+    context = {
         "topic": topic,
         "partition": "0",
         "offset": str(offset),
@@ -97,7 +105,7 @@ def letter(
         "message": f"Offset delivery count exceeded the threshold. {IMAGE}",
     }
     headers: list[tuple[str, str | bytes | None]] = [
-        (f"__dlq.errors.{name}", text.encode()) for name, text in told.items()
+        (f"__dlq.errors.{name}", text.encode()) for name, text in context.items()
     ]
     producer.produce(letters, value, key, 0, headers=[("trace", b"abc"), *headers] if value else headers)
     assert producer.flush(TIMEOUT_S) == 0
@@ -106,7 +114,7 @@ def letter(
 def record_at(cluster: Cluster, topic: str, offset: int) -> tuple[Any, Any]:
     """Return the value and the headers of a record."""
     consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": name_of("reader")})
-    consumer.assign([Place(topic, 0, offset)])
+    consumer.assign([TopicPartition(topic, 0, offset)])
     message = consumer.poll(TIMEOUT_S)
     consumer.close()
     assert message is not None and message.offset() == offset
@@ -136,7 +144,7 @@ def test_a_share_group_shows_its_members_and_partitions(
 
 def test_a_consumer_group_has_no_dead_letters(console: ConsolePage, cluster: Cluster, topic: str) -> None:
     consumer = Consumer({"bootstrap.servers": cluster.bootstrap, "group.id": (group := name_of("readers"))})
-    consumer.commit(offsets=[Place(topic, 0, 4)], asynchronous=False)
+    consumer.commit(offsets=[TopicPartition(topic, 0, 4)], asynchronous=False)
     consumer.close()
 
     console.open(f"#/groups/{group}")
@@ -161,8 +169,8 @@ def test_a_dead_letter_is_shown_and_delivered_again(
     console: ConsolePage, cluster: Cluster, producer: Producer, topic: str, worker: str
 ) -> None:
     letters = make_topic(cluster, "letters")
-    letter(producer, letters, worker, topic, 2, f"spoilt {IMAGE}".encode(), b"k")
-    letter(producer, letters, name_of("others"), topic, 2, b"not mine")
+    write_letter(producer, letters, worker, topic, 2, f"spoilt {IMAGE}".encode(), b"k")
+    write_letter(producer, letters, name_of("others"), topic, 2, b"not mine")
     console.open(f"#/groups/{worker}/dead-letters")
     console.fill("Another topic", letters)
     console.click("Read")
@@ -188,8 +196,8 @@ def test_dead_letters_without_a_copy_are_read_at_their_origin_or_reported_as_del
     console: ConsolePage, cluster: Cluster, producer: Producer, topic: str, worker: str
 ) -> None:
     letters = make_topic(cluster, "letters")
-    letter(producer, letters, worker, topic, 3, None)
-    letter(producer, letters, worker, topic, 4_000, None)
+    write_letter(producer, letters, worker, topic, 3, None)
+    write_letter(producer, letters, worker, topic, 4_000, None)
     console.open(f"#/groups/{worker}/dead-letters")
     console.fill("Another topic", letters)
     console.click("Read")
@@ -221,8 +229,10 @@ def test_dead_letters_that_cannot_be_delivered_do_not_block_the_others(
     console: ConsolePage, cluster: Cluster, producer: Producer, topic: str, worker: str
 ) -> None:
     letters = make_topic(cluster, "letters")
-    letter(producer, letters, worker, topic, 2, b"spoilt")
-    letter(producer, letters, worker, name_of("gone"), 2, b"spoilt, too")  # the newest, so delivered first
+    write_letter(producer, letters, worker, topic, 2, b"spoilt")
+    write_letter(
+        producer, letters, worker, name_of("gone"), 2, b"spoilt, too"
+    )  # the newest, so delivered first
     console.open(f"#/groups/{worker}/dead-letters")
     console.fill("Another topic", letters)
     console.click("Read")
@@ -234,8 +244,8 @@ def test_dead_letters_that_cannot_be_delivered_do_not_block_the_others(
     assert record_at(cluster, topic, 10)[0] == b"spoilt"
 
 
-def test_offsets_of_a_topic_are_deleted_once_there_are_no_members(
-    console: ConsolePage, cluster: Cluster, producer: Producer, topic: str, worker: str
+def test_the_offsets_of_a_topic_are_not_deleted_while_the_group_has_members(
+    console: ConsolePage, topic: str, worker: str
 ) -> None:
     console.open(f"#/groups/{worker}/reset")
     console.sees("For a share group, this resets its start offsets")

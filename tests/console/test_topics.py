@@ -6,7 +6,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from ottla.node.embedded import Cluster
 from tests.console.console_page import ConsolePage
-from tests.console.makers import commit, fill, make_topic, name_of
+from tests.console.makers import commit, fill, make_topic
+from tests.integration.rest.conftest import name_of
 
 pytestmark = pytest.mark.slow
 
@@ -33,7 +34,7 @@ def test_a_topic_is_created_and_deleted(console: ConsolePage, cluster: Cluster) 
     console.click("Delete…")
     console.sees("All records of", "cannot be brought back")
     console.click("Cancel")
-    console.misses("cannot be brought back")
+    console.waits_until_gone("cannot be brought back")
     console.click("Delete…")
     console.click("Delete the topic")
 
@@ -62,7 +63,7 @@ def test_the_search_finds_by_part_of_a_name(console: ConsolePage, cluster: Clust
     console.sees(name, other)
 
     console.fill("Search", name[2:].upper())
-    console.misses(other)
+    console.waits_until_gone(other)
     console.click(name)
 
     console.eventually(lambda: console.title() == name, "the topic is not shown")
@@ -128,7 +129,7 @@ def test_preferred_leaders_are_elected(console: ConsolePage, cluster: Cluster) -
 
     console.sees("1 leader moved.")
     console.eventually(lambda: console.cells_of("0")[1] == str(second), "it does not lead")
-    console.misses("not led by the preferred leader")
+    console.waits_until_gone("not led by the preferred leader")
 
 
 def test_partitions_are_added_after_confirmation(console: ConsolePage, cluster: Cluster) -> None:
@@ -177,7 +178,7 @@ def test_configs_come_with_their_documentation(console: ConsolePage, cluster: Cl
 
     assert missing == 0
     console.click("only changed settings")
-    console.misses("cleanup.policy")
+    console.waits_until_gone("cleanup.policy")
     console.row("file.delete.delay.ms", "the broker's file")
 
 

@@ -7,7 +7,8 @@ from ottla.node.embedded import Cluster
 from tests.compat.raw_transactions import leave_hanging
 from tests.compat.wire_client import WireClient
 from tests.console.console_page import ConsolePage
-from tests.console.makers import TIMEOUT_S, make_topic, name_of
+from tests.console.makers import TIMEOUT_S, make_topic
+from tests.integration.rest.conftest import name_of
 
 pytestmark = pytest.mark.slow
 
@@ -34,7 +35,7 @@ def test_an_open_transaction_is_found_and_aborted(console: ConsolePage, cluster:
 
     console.sees(f"The transaction of {transactional_id} is aborted.")
     console.eventually(lambda: console.fact("State") == "Empty", "it is not aborted")
-    console.misses("Abort…")
+    console.waits_until_gone("Abort…")
     with pytest.raises(KafkaException):
         writer.commit_transaction(TIMEOUT_S)
 
@@ -79,5 +80,5 @@ def test_hanging_transactions_are_searched_for(console: ConsolePage) -> None:
     console.fill("Minutes without a new record", "30")
     console.click("Search")
 
-    console.misses("Minutes must be a whole number")
+    console.waits_until_gone("Minutes must be a whole number")
     console.sees("No hanging transactions found.")

@@ -33,7 +33,7 @@ from ottla.logstore.record_batch import (
 )
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.logstore.words.topic_partition import TopicPartition
-from tests.fuzz.target import Target
+from tests.fuzz.target import Target, try_all
 from tests.property.mutated_records import Case, some_case
 from tests.property.walk_twins import differences
 
@@ -109,17 +109,18 @@ def sealed(batch: bytes) -> bytes:
     return bytes(whole)
 
 
-def _taken(content: bytes) -> tuple[int, bytes]:
-    """Return the low bits of the first byte, and the batch after it; it is sealed if the highest bit is 0."""
+def _split(content: bytes) -> tuple[int, bytes]:
+    """Return the low bits of the first byte, and the batch after it, sealed if the highest bit is 0."""
     if not content:
         return 0, b""
     kind, batch = content[0], content[1:]
     return kind & 0x7F, batch if kind & 0x80 else sealed(batch)
 
 
-def _chosen(batches: list[bytes], kinds: int) -> list[bytes]:
-    chosen = [bytes((index % kinds,)) + one for index, one in enumerate(batches)]
-    return [*chosen, *(bytes((0x80 | index % kinds,)) + one for index, one in enumerate(batches[::5]))]
+def _with_first_bytes(batches: list[bytes], kinds: int) -> list[bytes]:
+    """Return inputs for `_split`: all batches to be sealed, and some to be left as they are."""
+    to_seal = [bytes((index % kinds,)) + one for index, one in enumerate(batches)]
+    return [*to_seal, *(bytes((0x80 | index % kinds,)) + one for index, one in enumerate(batches[::5]))]
 
 
 @contextmanager
@@ -133,7 +134,7 @@ def _in_python() -> Iterator[None]:
         yield
 
 
-def _outcome(job: Callable[[], Any]) -> tuple[object, ...]:
+def _outcome_of(job: Callable[[], Any]) -> tuple[object, ...]:
     try:
         valid = job()
     except KafkaError as error:
@@ -143,29 +144,29 @@ def _outcome(job: Callable[[], Any]) -> tuple[object, ...]:
 
 def _validate(content: bytes) -> None:
     """Validate a client's batch at once and in full, compiled and in Python; the results must agree."""
-    kind, batch = _taken(content)
+    kind, batch = _split(content)
     config, version = _CONFIGS[kind % len(_CONFIGS)], 13 if kind & 8 else 3
 
     def in_full() -> Any:
         return validate_batch(bytearray(batch), config=config, now_ms=_NOW_MS, produce_version=version)
 
-    judged = _outcome(in_full)
-    at_once = _outcome(
+    checked = _outcome_of(in_full)
+    at_once = _outcome_of(
         lambda: validate_at_once(bytearray(batch), config=config, now_ms=_NOW_MS, produce_version=version)
     )
     # A compressed batch is decompressed in pieces, so another of its errors may be found first.
-    both_refuse = (
-        at_once is not None and isinstance(at_once[0], ErrorCode) and isinstance(judged[0], ErrorCode)
+    both_reject = (
+        at_once is not None and isinstance(at_once[0], ErrorCode) and isinstance(checked[0], ErrorCode)
     )
-    assert at_once is None or at_once == judged or both_refuse, f"at once {at_once}, in full {judged}"
+    assert at_once is None or at_once == checked or both_reject, f"at once {at_once}, in full {checked}"
     with _in_python():
-        pure = _outcome(in_full)
-    assert pure == judged, f"in Python {pure}, compiled {judged}"
-    if judged and isinstance(judged[0], ErrorCode):
+        pure = _outcome_of(in_full)
+    assert pure == checked, f"in Python {pure}, compiled {checked}"
+    if checked and isinstance(checked[0], ErrorCode):
         return
     if config.validate_records:
         # Every reader can read an accepted batch.
-        stored = judged[1]
+        stored = checked[1]
         assert isinstance(stored, bytes)
         header = check_batch(stored)
         assert len(list(iterate_records(stored))) == header.records_count
@@ -173,7 +174,7 @@ def _validate(content: bytes) -> None:
 
 def _read_batches(content: bytes) -> None:
     """Read bytes as consumers, followers, lookups of timestamps and the tools do."""
-    kind, batch = _taken(content)
+    kind, batch = _split(content)
     jobs: tuple[Callable[[], object], ...] = (
         lambda: check_batch(batch),
         lambda: list(iterate_headers(batch)),
@@ -184,7 +185,7 @@ def _read_batches(content: bytes) -> None:
         lambda: check_follower_batches(memoryview(batch), kind - 1, TopicPartition("t", 0)),
         lambda: _find(batch, kind),
     )
-    _try_all(jobs)
+    try_all(jobs)
 
 
 def _find(batch: bytes, kind: int) -> None:
@@ -197,17 +198,6 @@ def _find(batch: bytes, kind: int) -> None:
         base_timestamp=header.base_timestamp,
         timestamp=kind * 10**10,
     )
-
-
-def _try_all(jobs: tuple[Callable[[], object], ...]) -> None:
-    refused: KafkaError | None = None
-    for job in jobs:
-        try:
-            job()
-        except KafkaError as error:
-            refused = error
-    if refused is not None:
-        raise refused
 
 
 # ---- compressed records -----------------------------------------------------------------------------------
@@ -227,8 +217,9 @@ def _compressed_corpus(codec: Compression) -> Callable[[], list[bytes]]:
     return corpus
 
 
-def _open(codec: Compression) -> Callable[[bytes], None]:
+def _opener_of(codec: Compression) -> Callable[[bytes], None]:
     def run(content: bytes) -> None:
+        """Decompress the bytes in each of the ways that the product does; the results must agree."""
         whole = _opened(lambda: bytes(decompress(codec, content, max_bytes=_MAX_OPENED_BYTES)))
         in_pieces = _opened(
             lambda: b"".join(
@@ -239,8 +230,10 @@ def _open(codec: Compression) -> Callable[[bytes], None]:
         if isinstance(whole, bytes):
             assert whole == in_pieces and len(whole) <= _MAX_OPENED_BYTES
         with BorrowedOpener() as opener:
-            usual = opener.open(codec, content, _MAX_OPENED_BYTES)
-            assert usual is None or bytes(usual) == whole, f"as usual {len(usual)} bytes, {_short(whole)}"
+            borrowed = opener.open(codec, content, _MAX_OPENED_BYTES)
+            assert borrowed is None or bytes(borrowed) == whole, (
+                f"with a borrowed opener {len(borrowed)} bytes, at once {_short(whole)}"
+            )
         opened = OpenedRecords(codec, content, max_bytes=_MAX_OPENED_BYTES)
         while opened.more():
             opened.position = min(len(opened.content), opened.position + 4_096)
@@ -269,13 +262,13 @@ TARGETS: Final = (
     Target(
         name="produced-batches",
         reads="batches of producers, with many settings, at once and in full, in both walks",
-        corpus=lambda: _chosen(_batches(), 16),
+        corpus=lambda: _with_first_bytes(_batches(), 16),
         run=_validate,
     ),
     Target(
         name="read-batches",
         reads="batches that a leader sent or that are in a log",
-        corpus=lambda: _chosen([*_batches(), b"".join(_batches()[:3])], 7),
+        corpus=lambda: _with_first_bytes([*_batches(), b"".join(_batches()[:3])], 7),
         run=_read_batches,
     ),
     *(
@@ -283,7 +276,7 @@ TARGETS: Final = (
             name=f"opened-{codec.name.lower()}",
             reads=f"records compressed with {codec.name.lower()}, at once and in pieces",
             corpus=_compressed_corpus(codec),
-            run=_open(codec),
+            run=_opener_of(codec),
         )
         for codec in _CODECS
         if codec is not Compression.NONE

@@ -32,7 +32,7 @@ from ottla.node.settings.config import parse_config
 from tests.fuzz.target import Target
 
 _CLUSTER: Final = "cluster"
-_TEXTS: Final = {"cluster_id": _CLUSTER}
+
 _TURNS: Final = 40  # turns of the loop, enough to serve a small request
 _MEMORY_BYTES: Final = 256 << 20
 
@@ -165,21 +165,26 @@ def _serve(content: bytes) -> None:
             await asyncio.sleep(0)
         return bytes(transport.sent)
 
-    answered = _loop().run_until_complete(talk())
-    statuses = [int(one) for one in _STATUS.findall(answered)]
-    worst = max(statuses, default=200)
-    if worst >= 500:
-        raise AssertionError(f"answered {worst}: {answered[:400]!r}")
-    if worst >= 400:
-        raise RestError(worst, worst, "refused")
+    responses = _loop().run_until_complete(talk())
+    highest = max((int(one) for one in _STATUS.findall(responses)), default=200)
+    if highest >= 500:
+        raise AssertionError(f"a response has the status {highest}: {responses[:400]!r}")
+    if highest >= 400:
+        raise RestError(highest, highest, "rejected")
+
+
+_PATH_PARAMETER: Final = re.compile(r"{([^:}]+)(?::[^}]*)?}")
+
+
+def _path_value(route: Route, name: str) -> str | int:
+    """Return a value of a parameter in the path of a route."""
+    if name == "cluster_id":
+        return _CLUSTER
+    return 1 if route.schema_of(name).get("type") == "integer" else "x"
 
 
 def _path_of(route: Route) -> str:
-    def value(found: re.Match[str]) -> str:
-        name = found[1]
-        return _TEXTS.get(name) or ("1" if route.schema_of(name).get("type") == "integer" else "x")
-
-    return re.sub(r"{([^:}]+)(?::[^}]*)?}", value, route.path)
+    return _PATH_PARAMETER.sub(lambda found: str(_path_value(route, found[1])), route.path)
 
 
 def _requests() -> list[bytes]:
@@ -243,7 +248,7 @@ def _values(schema: Schema) -> Iterator[Json]:
 # ---- bodies -----------------------------------------------------------------------------------------------
 
 
-class _Nobody:
+class _SilentClient:
     """A client whose cluster does not answer: handlers parse their bodies before they send requests."""
 
     def __getattr__(self, name: str) -> Any:
@@ -262,7 +267,7 @@ class _Nobody:
             return known[name]
 
         async def ask(*_: Any, **__: Any) -> Any:
-            raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "nobody answers")
+            raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "no node answers")
 
         return ask
 
@@ -271,10 +276,10 @@ class _NoInstances:
     """The consumer instances of v2, of which none exists."""
 
     def __getattr__(self, name: str) -> Any:
-        def refuse(*_: Any, **__: Any) -> Any:
-            raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "there is none")
+        def reject(*_: Any, **__: Any) -> Any:
+            raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "there is no consumer instance")
 
-        return refuse
+        return reject
 
 
 @cache
@@ -293,21 +298,19 @@ def _handle(content: bytes) -> None:
     except orjson.JSONDecodeError:
         return
     assert route.request_schema is not None
-    if route.judges_body and (body is None or problem_of(body, route.request_schema) is not None):
+    if route.validates_body and (body is None or problem_of(body, route.request_schema) is not None):
         return
-    path: dict[str, Any] = {}
-    for name in re.findall(r"{([^:}]+)(?::[^}]*)?}", route.path):
-        path[name] = _TEXTS.get(name) or (1 if route.schema_of(name).get("type") == "integer" else "x")
+    path = {name: _path_value(route, name) for name in _PATH_PARAMETER.findall(route.path)}
 
     async def handle() -> None:
         budget = divide(_MEMORY_BYTES)
         deadline = Deadline.after(1.0)
         context = RestContext(
-            client=cast(Any, _Nobody()),
+            client=cast(Any, _SilentClient()),
             facts=cast(Any, _Facts()),
             own_client=cast(Any, None),
             records=cast(Any, None),
-            sender=lambda: nullcontext(cast(Any, _Nobody())),
+            sender=lambda: nullcontext(cast(Any, _SilentClient())),
             caller=Caller("User:ANONYMOUS", "127.0.0.1", is_local=True),
             authentication=cast(Any, _Authentication()),
             request_max_bytes=1 << 20,

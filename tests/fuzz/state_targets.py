@@ -2,7 +2,7 @@
 
 import random
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -77,7 +77,7 @@ from ottla.metadata_raft.record_codec import (
 from ottla.metadata_raft.snapshot import encode_snapshot, image_records, read_snapshot
 from ottla.node.share.dead_letters import DeadLetters, Note, encode_note, read_note
 from ottla.node.share.share_words import ArchivedRecords, ArchiveReason
-from tests.fuzz.target import Target
+from tests.fuzz.target import Target, try_all
 from tests.property.random_messages import random_message
 from tests.unit.metadata_raft.metadata_world import EMPTY, MetadataWorld
 
@@ -99,17 +99,6 @@ def _all_sealed(content: bytes) -> bytes:
     return bytes(whole)
 
 
-def _try_all(jobs: Sequence[Callable[[], object]]) -> None:
-    refused: KafkaError | None = None
-    for job in jobs:
-        try:
-            job()
-        except KafkaError as error:
-            refused = error
-    if refused is not None:
-        raise refused
-
-
 # ---- groups and transactions ------------------------------------------------------------------------------
 
 
@@ -119,13 +108,13 @@ def _group_logs() -> list[bytes]:
     ]
     members = GroupMetadataRecord("g", GroupMetadataValue(protocol_type="consumer", generation=1))
     rows = [(encode_key(one), encode_value(one), 0, ()) for one in (*offsets, members)]
-    gone = (encode_key(members), None, 0, ())
-    plain = bytes(build_batch([*rows, gone]))
-    packed = bytes(build_batch(rows, compression=Compression.GZIP))
-    under_way = bytes(
+    tombstone = (encode_key(members), None, 0, ())
+    uncompressed = bytes(build_batch([*rows, tombstone]))
+    compressed = bytes(build_batch(rows, compression=Compression.GZIP))
+    transactional = bytes(
         build_batch(rows[:3], base_offset=5, producer_id=4, producer_epoch=0, is_transactional=True)
     )
-    ended = bytes(
+    marker = bytes(
         build_marker(
             EndTransactionMarker(ControlType.COMMIT, 0),
             base_offset=8,
@@ -134,7 +123,13 @@ def _group_logs() -> list[bytes]:
             timestamp_ms=1,
         )
     )
-    return [plain, packed, under_way + ended, plain + under_way + ended, *_consumer_group_logs()]
+    return [
+        uncompressed,
+        compressed,
+        transactional + marker,
+        uncompressed + transactional + marker,
+        *_consumer_group_logs(),
+    ]
 
 
 def _consumer_group_logs() -> list[bytes]:
@@ -284,7 +279,7 @@ def _load_share_states(content: bytes) -> None:
         shard.check_invariants()
 
     length = len(_share_state_records()[0][0])
-    _try_all((loaded, lambda: replayed(content[:length], content[length:])))
+    try_all((loaded, lambda: replayed(content[:length], content[length:])))
 
 
 # ---- metadata ---------------------------------------------------------------------------------------------
@@ -323,7 +318,7 @@ def _metadata_records() -> list[bytes]:
 
 def _read_metadata_log(content: bytes) -> None:
     log = _all_sealed(content)
-    _try_all(
+    try_all(
         (
             lambda: decode_batch(log),
             lambda: _open_entry(log),
@@ -347,23 +342,23 @@ _SECRET: Final = b"secret"
 _GREETING: Final = hello(_identity(1), b"n" * NONCE_BYTES, purpose=LINK)
 
 
-def _words() -> list[bytes]:
+def _quorum_messages() -> list[bytes]:
     chance = random.Random("words")
-    told = [
+    messages = [
         _GREETING,
         answer(read_hello(_GREETING, _identity(2)), _identity(2), b"m" * NONCE_BYTES, _SECRET),
         welcome([]),
     ]
-    told += [
+    messages += [
         raft_messages.encode_message(random_message(cls, 0, chance)) for cls in raft_messages._KINDS.values()
     ]
-    told += [encode_command(random_message(cls, 0, chance)) for cls in get_args(Command)]
-    return told + [encode_reply(random_message(cls, 0, chance)) for cls in get_args(Reply)]
+    messages += [encode_command(random_message(cls, 0, chance)) for cls in get_args(Command)]
+    return messages + [encode_reply(random_message(cls, 0, chance)) for cls in get_args(Reply)]
 
 
-def _hear(content: bytes) -> None:
+def _decode_messages(content: bytes) -> None:
     """Decode bytes as each message of voters and brokers."""
-    _try_all(
+    try_all(
         (
             lambda: raft_messages.decode_message(content),
             lambda: read_hello(content, _identity(2)),
@@ -416,7 +411,7 @@ def _sound_disk() -> MemoryDisk:
 
 
 @cache
-def _names() -> list[Path]:
+def _file_names() -> list[Path]:
     return sorted(_sound_disk().files)
 
 
@@ -424,7 +419,7 @@ def _log_files() -> list[bytes]:
     disk = _sound_disk()
     return [
         bytes((number, clean)) + bytes(disk.files[path].content)[:4_000]
-        for number, path in enumerate(_names())
+        for number, path in enumerate(_file_names())
         for clean in (0, 1)
     ]
 
@@ -433,7 +428,7 @@ def _open_damaged(content: bytes) -> None:
     """Open a log with these bytes in one of its files, read it, look up timestamps, and check it."""
     if len(content) < 2:
         return
-    path = _names()[content[0] % len(_names())]
+    path = _file_names()[content[0] % len(_file_names())]
     disk = _sound_disk().copy()
     disk.write_file(path, content[2:], sync=True)
     is_clean = bool(content[1] & 1)
@@ -452,7 +447,7 @@ def _open_damaged(content: bytes) -> None:
             lambda: list(check_of(log, disk).steps()),
             lambda: _append(log),
         ]
-        _try_all(jobs)
+        try_all(jobs)
     finally:
         log.close(now_ms=_NOW_MS)
 
@@ -489,7 +484,7 @@ def _small_files() -> list[bytes]:
 
 def _read_small_file(content: bytes) -> None:
     name = content.decode("utf-8", "replace")
-    _try_all(
+    try_all(
         (
             lambda: checkpoint.decode_offsets(content, _PATH),
             lambda: checkpoint.decode_epochs(content, _PATH),
@@ -545,10 +540,10 @@ TARGETS: Final = (
         run=_read_metadata_record,
     ),
     Target(
-        name="quorum-words",
+        name="quorum-messages",
         reads="messages between voters and brokers, and the handshake before them",
-        corpus=_words,
-        run=_hear,
+        corpus=_quorum_messages,
+        run=_decode_messages,
     ),
     Target(
         name="log-files",

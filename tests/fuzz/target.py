@@ -4,7 +4,7 @@ import random
 import resource
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -15,7 +15,7 @@ from ottla.node.rest_api.rest_error import RestError
 # CPU time of one execution. No input of some ten thousand bytes takes longer, even with traced coverage and
 # on a shared machine.
 MAX_CPU_S: Final = 0.5
-# Growth of the process's peak during one execution.
+# Growth of the process's peak memory during one execution.
 MAX_GROWTH_BYTES: Final = 48 << 20
 MAX_INPUT_BYTES: Final = 16 * 1024
 ROOT: Final = Path(__file__).resolve().parents[2]
@@ -38,7 +38,7 @@ class Target:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """A result that must not be, and its input."""
+    """A result that a target must not have, and the input that caused it."""
 
     place: str  # only the smallest input is kept of each place
     problem: str
@@ -55,7 +55,7 @@ class Tally:
     longest_cpu_s: float = 0.0
     findings: dict[str, Finding] = field(default_factory=dict)
 
-    def judge(self, target: Target, content: bytes) -> None:
+    def run(self, target: Target, content: bytes) -> None:
         """Run the target once, and record the result."""
         self.executions += 1
         peak, began_s = _peak_bytes(), time.thread_time()
@@ -63,31 +63,40 @@ class Tally:
             target.run(content)
             self.accepted += 1
         except KafkaError as error:
-            self._note_code(
-                target, error.code.name, error, content, error.code == ErrorCode.UNKNOWN_SERVER_ERROR
-            )
+            self._note_code(error.code.name, error, content, error.code == ErrorCode.UNKNOWN_SERVER_ERROR)
         except RestError as error:
-            self._note_code(target, str(error.status), error, content, not 400 <= error.status < 500)
+            self._note_code(str(error.status), error, content, not 400 <= error.status < 500)
         except Exception as error:
-            self._find(_place_of(error), f"{type(error).__name__}: {str(error)[:300]}", content)
+            self._add_finding(_place_of(error), f"{type(error).__name__}: {str(error)[:300]}", content)
         cpu_s, growth = time.thread_time() - began_s, _peak_bytes() - peak
         self.longest_cpu_s = max(self.longest_cpu_s, cpu_s)
         if cpu_s > target.max_cpu_s:
-            self._find("CPU", f"{cpu_s:.2f} CPU s, more than {target.max_cpu_s:g}", content)
+            self._add_finding("CPU", f"{cpu_s:.2f} CPU s, more than {target.max_cpu_s:g}", content)
         if growth > MAX_GROWTH_BYTES:
-            self._find("memory", f"{growth >> 20} MiB more, beyond {MAX_GROWTH_BYTES >> 20}", content)
+            self._add_finding("memory", f"{growth >> 20} MiB more, beyond {MAX_GROWTH_BYTES >> 20}", content)
 
-    def _note_code(
-        self, target: Target, code: str, error: Exception, content: bytes, is_finding: bool
-    ) -> None:
+    def _note_code(self, code: str, error: Exception, content: bytes, is_finding: bool) -> None:
         self.codes[code] = self.codes.get(code, 0) + 1
         if is_finding:
-            self._find(_place_of(error), f"{code}: {str(error)[:300]}", content)
+            self._add_finding(_place_of(error), f"{code}: {str(error)[:300]}", content)
 
-    def _find(self, place: str, problem: str, content: bytes) -> None:
+    def _add_finding(self, place: str, problem: str, content: bytes) -> None:
+        """Keep the finding, unless a smaller input has caused one at this place."""
         known = self.findings.get(place)
         if known is None or len(content) < len(known.content):
             self.findings[place] = Finding(place=place, problem=problem, content=content)
+
+
+def try_all(jobs: Iterable[Callable[[], object]]) -> None:
+    """Run all jobs, even after one is rejected; then raise the last rejection."""
+    rejection: KafkaError | RestError | None = None
+    for job in jobs:
+        try:
+            job()
+        except (KafkaError, RestError) as error:
+            rejection = error
+    if rejection is not None:
+        raise rejection
 
 
 def _peak_bytes() -> int:
@@ -108,8 +117,9 @@ def _is_own(filename: str) -> bool:
 
 # ---- without coverage: a deterministic walk around the corpus ---------------------------------------------
 
-_BYTES = (0, 1, 2, 3, 0x0C, 0x0E, 0x7F, 0x80, 0xFE, 0xFF)
-_TEXTS = (
+# Values at the ends of ranges and in formats, which readers are most likely to mishandle.
+_INTERESTING_BYTES = (0, 1, 2, 3, 0x0C, 0x0E, 0x7F, 0x80, 0xFE, 0xFF)
+_INTERESTING_SEQUENCES = (
     b"\x7f\xff\xff\xff",
     b"\xff\xff\xff\xff",
     b"\x80\x00\x00\x00",
@@ -121,7 +131,7 @@ _TEXTS = (
 
 
 def mutated(corpus: Sequence[bytes], chance: random.Random) -> bytes:
-    """Return an input of the corpus, changed in some places, or two that are spliced."""
+    """Return an input of the corpus, perhaps spliced with another, changed in some places."""
     content = bytearray(chance.choice(corpus))
     if chance.random() < 0.15:
         other = chance.choice(corpus)
@@ -131,7 +141,7 @@ def mutated(corpus: Sequence[bytes], chance: random.Random) -> bytes:
         size = min(len(content), 24) if chance.random() < 0.4 else len(content)
         place, kind = chance.randrange(size + 1), chance.random()
         if kind < 0.35 and place < len(content):
-            content[place] = chance.choice((*_BYTES, chance.randrange(256)))
+            content[place] = chance.choice((*_INTERESTING_BYTES, chance.randrange(256)))
         elif kind < 0.5 and place < len(content):
             content[place] ^= 1 << chance.randrange(8)
         elif kind < 0.62:
@@ -139,7 +149,7 @@ def mutated(corpus: Sequence[bytes], chance: random.Random) -> bytes:
         elif kind < 0.74:
             content[place:place] = chance.randbytes(chance.randrange(1, 5))
         elif kind < 0.86:
-            one = chance.choice(_TEXTS)
+            one = chance.choice(_INTERESTING_SEQUENCES)
             content[place : place + (len(one) if chance.random() < 0.6 else 0)] = one
         elif kind < 0.94:
             end = place + chance.randrange(1, 17)
@@ -160,7 +170,7 @@ def walk(target: Target, seed: int, executions: int) -> Tally:
     """Run the corpus and this number of mutated inputs; equal seeds give equal inputs."""
     chance, tally, corpus = random.Random(f"{target.name} {seed}"), Tally(), target.corpus()
     for content in corpus:
-        tally.judge(target, content)
+        tally.run(target, content)
     for _ in range(executions):
-        tally.judge(target, mutated(corpus, chance))
+        tally.run(target, mutated(corpus, chance))
     return tally

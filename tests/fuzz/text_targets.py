@@ -1,7 +1,7 @@
 """Fuzz targets for texts: regular expressions, settings, tokens, and texts that the REST API parses."""
 
-from collections.abc import Mapping, Sequence
-from functools import cache
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, partial
 from typing import Final
 
 from ottla.groupcoord.topic_regex import TopicRegex
@@ -20,7 +20,6 @@ from ottla.node.rest_api.offset_spec import (
 )
 from ottla.node.rest_api.record_filter import parse_filter
 from ottla.node.rest_api.record_json import delivery_report, parse_record, shown_record
-from ottla.node.rest_api.rest_error import RestError
 from ottla.node.security.access_token import JwtError
 from ottla.node.security.jwks import JwksError, KeySet, read_jwks
 from ottla.node.security.jwt import verify_token
@@ -31,7 +30,7 @@ from ottla.node.settings.group_config_def import check_group_configs
 from ottla.node.settings.oauthbearer_settings import TokenRules
 from ottla.node.settings.properties_file import parse_properties
 from tests import tokens
-from tests.fuzz.target import Target
+from tests.fuzz.target import Target, try_all
 
 # An input of 16 KiB takes longer if the time is quadratic.
 MAX_CPU_S: Final = 0.2
@@ -84,21 +83,23 @@ broker.rack=r
 
 def _configure(content: bytes) -> None:
     texts = parse_properties(content)
-    refused: KafkaError | None = None
-    for job in (
+    jobs: tuple[Callable[[], object], ...] = (
         lambda: parse_config(texts),
         lambda: refuse_unknown(texts),
         lambda: parse_overrides(_text(content).splitlines()),
         lambda: check_topic_configs(_topic_configs(texts)),
         lambda: check_group_configs(_broker_values(), _topic_configs(texts)),
-    ):
-        try:
-            job()
-        except KafkaError as error:
-            assert error.code in (ErrorCode.INVALID_CONFIG, ErrorCode.INVALID_REQUEST), error
-            refused = error
-    if refused is not None:
-        raise refused
+    )
+    try_all(partial(_reject_as_invalid, one) for one in jobs)
+
+
+def _reject_as_invalid(job: Callable[[], object]) -> None:
+    """Run a job, whose only permitted errors are those of invalid settings."""
+    try:
+        job()
+    except KafkaError as error:
+        assert error.code in (ErrorCode.INVALID_CONFIG, ErrorCode.INVALID_REQUEST), error
+        raise
 
 
 @cache
@@ -146,16 +147,11 @@ def _stream(content: bytes) -> None:
     at_once = whole.feed(body)
     whole.end()
     assert len(documents) == len(at_once), f"{len(documents)} documents in pieces, {len(at_once)} at once"
-    refused: RestError | None = None
-    for one in documents:
-        try:
-            parsed = parse_record(one)
-        except RestError as error:
-            refused = error
-            continue
-        delivery_report(parsed, '"cluster_id":"c","topic_name":"t"', 0, 7, 1)
-    if refused is not None:
-        raise refused
+    try_all(partial(_parse_document, one) for one in documents)
+
+
+def _parse_document(document: bytes) -> None:
+    delivery_report(parse_record(document), '"cluster_id":"c","topic_name":"t"', 0, 7, 1)
 
 
 def _documents() -> list[bytes]:
@@ -195,20 +191,14 @@ def _filters() -> list[bytes]:
     return [one.encode() for one in texts]
 
 
-def _place(content: bytes) -> None:
+def _parse_offsets(content: bytes) -> None:
+    """Parse a cursor, and an offset and a timestamp that a `|` separates."""
     text = _text(content)
     offset, _, timestamp = text.partition("|")
-    refused: RestError | None = None
-    for job in (lambda: parse_cursor(text), lambda: _parse(offset, timestamp)):
-        try:
-            job()
-        except RestError as error:
-            refused = error
-    if refused is not None:
-        raise refused
+    try_all((lambda: parse_cursor(text), lambda: _parse_offset(offset, timestamp)))
 
 
-def _parse(offset: str, timestamp: str) -> None:
+def _parse_offset(offset: str, timestamp: str) -> None:
     # The schema of the route is checked first.
     for text, pattern in ((offset, OFFSET_PATTERN), (timestamp, TIMESTAMP_PATTERN)):
         if text and problem_of(text, {"type": "string", "pattern": pattern}, "place") is not None:
@@ -296,7 +286,7 @@ TARGETS: Final = (
         name="rest-filters", reads="filters of records", corpus=_filters, run=_filter, max_cpu_s=MAX_CPU_S
     ),
     Target(
-        name="rest-places",
+        name="rest-offsets",
         reads="offsets, timestamps and cursors in a query",
         corpus=lambda: [
             b"earliest",
@@ -306,7 +296,7 @@ TARGETS: Final = (
             b"|1700000000000",
             b"42",
         ],
-        run=_place,
+        run=_parse_offsets,
     ),
     Target(name="rest-shown", reads="records that are returned as JSON", corpus=_shown, run=_show),
 )

@@ -86,24 +86,24 @@ def read_request(frame: bytes) -> None:
             is_peer = isinstance(api, PeerApi)
             request, _ = decode(view, position, MAX_ELEMENTS if is_peer else describe(api).limits.elements)
     except FieldTooLong:
-        _refuse(api, version, view)
+        _reject(api, version, view)
         return
-    _refuse(api, version, view)
+    _reject(api, version, view)
     written = encode(request, version)
     again = codec.decode_request(api_key, version, written, 0)
     assert encode(again, version) == written, "the decoded request is encoded differently"
 
 
-def _refuse(api: ApiKey | PeerApi, version: int, view: memoryview) -> None:
-    """Reject a request of any content, with a response that this version has a field for."""
+def _reject(api: ApiKey | PeerApi, version: int, view: memoryview) -> None:
+    """Reject a request of any content, if the response of this version has a field for the error."""
     error = KafkaError(ErrorCode.INVALID_REQUEST, "refused")
-    if refusals.has_top(api, version):
-        response = refusals.at_top(api, version, error)
+    if refusals.has_error_at_top(api, version):
+        response = refusals.error_at_top(api, version, error)
     elif describe(api).echoes:
         header_version = codec.request_header_version(api, version)
         _, position = decode_client_id(view, 8, header_version=header_version)
         cutting_decoder(api, version, 100)(view, position, MAX_ELEMENTS)
-        response = refusals.by_element(api, version, view, position, error)
+        response = refusals.error_by_element(api, version, view, position, error)
     else:
         return
     codec.encode_response(api, version, 7, response)
@@ -112,16 +112,16 @@ def _refuse(api: ApiKey | PeerApi, version: int, view: memoryview) -> None:
 @cache
 def response_corpus() -> list[bytes]:
     """Return a response of each version of each API, after its api key and version."""
-    answers: dict[tuple[int, int], bytes] = {}
+    responses: dict[tuple[int, int], bytes] = {}
     chance = random.Random("responses")
     for api in _all_apis():
         for version in _versions(codec.response_class(api)):
             message = random_message(codec.response_class(api), version, chance)
-            answers[api, version] = b"".join(codec.encode_response(api, version, 7, message))[4:]
+            responses[api, version] = b"".join(codec.encode_response(api, version, 7, message))[4:]
     for name in captured.APIS:
         for one in captured.longest_of_each_version(name, _MAX_CAPTURED_BYTES):
-            answers[one.api_key, one.version] = one.response
-    return [_KIND.pack(*kind) + answer for kind, answer in answers.items()]
+            responses[one.api_key, one.version] = one.response
+    return [_KIND.pack(*kind) + response for kind, response in responses.items()]
 
 
 def _read_response(content: bytes) -> None:
@@ -151,6 +151,7 @@ def _stream_corpus() -> list[bytes]:
 
 
 def _read_protocol(content: bytes) -> None:
+    """Read the bytes as a member's subscription, and as its assignment."""
     for read in (decode_subscription, decode_assignment, subscribed_topics, version_of):
         try:
             read(content)
@@ -162,8 +163,8 @@ def _protocol_corpus() -> list[bytes]:
     found = [encode_assignment(version, [("t", [0, 1, 2]), ("other", [7])]) for version in range(2)]
     for name in ("join_group", "sync_group", "describe_groups"):
         for one in captured.exchanges(name):
-            found += _payloads(
-                codec.decode_request(one.api_key, one.version, one.request, _body(one.request))
+            found += _bytes_fields(
+                codec.decode_request(one.api_key, one.version, one.request, _body_position(one.request))
             )
     return sorted(set(found))[:60]
 
@@ -196,20 +197,21 @@ def _metrics_corpus() -> list[bytes]:
     ]
 
 
-def _body(frame: bytes) -> int:
+def _body_position(frame: bytes) -> int:
     return codec.decode_request_header(frame)[1]
 
 
-def _payloads(value: Any) -> list[bytes]:
+def _bytes_fields(value: Any) -> list[bytes]:
+    """Return all bytes fields of a message and of the structures in it."""
     if isinstance(value, bytes | memoryview):
         return [bytes(value)]
     if isinstance(value, list | tuple):
-        return [found for one in value for found in _payloads(one)]
+        return [found for one in value for found in _bytes_fields(one)]
     if hasattr(type(value), "__schema__"):
         return [
             found
             for field in schema_of(type(value)).fields
-            for found in _payloads(getattr(value, field.name))
+            for found in _bytes_fields(getattr(value, field.name))
         ]
     return []
 

@@ -39,7 +39,7 @@ PASSWORDS: Final = {
     "password of nodes": "canary-nodes-61be",
     "cluster.secret": "canary-cluster-secret-of-some-length-0f4c",
 }
-MOST_OF_A_STREAM: Final = 1 << 20
+MAX_STREAM_BYTES: Final = 1 << 20
 
 
 class Reply(NamedTuple):
@@ -96,11 +96,11 @@ class CanaryNode:
                 text=True,
             )
         assert self.process.stdout is not None
-        self.told = self.process.stdout.readline()
-        if not self.told.startswith("READY "):
+        self.output = self.process.stdout.readline()
+        if not self.output.startswith("READY "):
             self.stop()
             raise AssertionError(self.log_file.read_text())
-        self.rest = self.told.split(" rest=")[1].split()[0]
+        self.rest = self.output.split(" rest=")[1].split()[0]
 
     def _write_settings(self, issued: trustme.LeafCert, keys_url: str, authorities: Path) -> None:
         key_pem, chain = issued.private_key_pem.bytes(), issued.cert_chain_pems[0].bytes()
@@ -171,7 +171,7 @@ class CanaryNode:
         self.process.terminate()
         code = self.process.wait(TIMEOUT_S)
         assert self.process.stdout is not None
-        self.told += self.process.stdout.read()
+        self.output += self.process.stdout.read()
         self.process.stdout.close()
         return code
 
@@ -199,11 +199,11 @@ class CanaryNode:
         """Return a connection that is logged in as the administrator."""
         client, _ = self.connect(SCRAM)
         scram = ScramClient(SCRAM, ADMIN, PASSWORDS["SCRAM password"], nonce=base64.b64encode(os.urandom(18)))
-        said: bytes | None = scram.first()
-        while said is not None:
-            answer: Any = client.call("sasl_authenticate", 2, auth_bytes=said)
+        message: bytes | None = scram.first()
+        while message is not None:
+            answer: Any = client.call("sasl_authenticate", 2, auth_bytes=message)
             assert not answer.error_code, answer
-            said = scram.respond(bytes(answer.auth_bytes))
+            message = scram.respond(bytes(answer.auth_bytes))
         return client
 
     def client_properties(self, *lines: str) -> Path:
@@ -250,7 +250,7 @@ class CanaryNode:
             answer = connection.getresponse()
             read = b""
             with suppress(TimeoutError, http.client.HTTPException):
-                read = answer.read(MOST_OF_A_STREAM)
+                read = answer.read(MAX_STREAM_BYTES)
             return Reply(answer.status, str(answer.headers), read)
         finally:
             connection.close()
@@ -278,12 +278,12 @@ class CanaryNode:
 
     def processes(self) -> dict[str, bytes]:
         """Return the arguments and the environment of the node and of its child processes."""
-        scenes = {}
+        texts = {}
         for process in Path("/proc").glob("[0-9]*"):
             with suppress(OSError):
                 status = (process / "status").read_text()
                 is_child = f"PPid:\t{self.process.pid}\n" in status
                 if is_child or process.name == str(self.process.pid):
                     for part in ("cmdline", "environ"):
-                        scenes[f"{process}/{part}"] = (process / part).read_bytes()
-        return scenes
+                        texts[f"{process}/{part}"] = (process / part).read_bytes()
+        return texts

@@ -1,8 +1,37 @@
-"""Certificates for the nodes of a cluster, in the PEM files that `ssl.keystore.location` names."""
+"""Certificates for nodes and clients, in the PEM files that `ssl.keystore.location` names."""
 
+import ssl
 from pathlib import Path
+from typing import Any
 
 import trustme
+
+
+class Authority:
+    """A CA, and certificates of it in files."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self.ca = trustme.CA()
+        self.ca.cert_pem.write_to_path(str(home / "ca.pem"))
+
+    def issue(self, name: str, *hosts: str, ca: trustme.CA | None = None, **options: Any) -> Path:
+        """Replace NAME.pem with a new key and a certificate, atomically; it is for 127.0.0.1 by default."""
+        path = self.home / f"{name}.pem"
+        issued = (ca or self.ca).issue_cert(
+            *(hosts or ("127.0.0.1",)), common_name=name, organization_unit_name="unit", **options
+        )
+        fresh = path.with_suffix(".fresh")
+        fresh.write_bytes(issued.private_key_and_cert_chain_pem.bytes())
+        fresh.rename(path)
+        return path
+
+    def context(self, name: str | None = None) -> ssl.SSLContext:
+        """Return the TLS context of a client that trusts the CA; `name` is the certificate that it sends."""
+        context = ssl.create_default_context(cafile=str(self.home / "ca.pem"))
+        if name is not None:
+            context.load_cert_chain(self.issue(name))
+        return context
 
 
 def write_certificates(directory: Path, *names: str) -> Path:

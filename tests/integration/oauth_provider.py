@@ -16,7 +16,7 @@ from tests.tokens import claims, document, public_jwk, token
 WAIT_S = 30
 SECRET = "a secret of the client"
 # The bodies of the token requests that the provider received, by client id.
-ASKED: dict[str, list[str]] = {}
+REQUESTS: dict[str, list[str]] = {}
 
 
 @contextmanager
@@ -48,7 +48,7 @@ def serve_keys(folder: Path) -> Iterator[tuple[str, Path]]:
     async def give_token(request: web.Request) -> web.StreamResponse:
         """Answer a token request; the client id selects a good token or a failure."""
         given = BasicAuth.decode(request.headers["Authorization"])
-        ASKED.setdefault(given.login, []).append(await request.text())
+        REQUESTS.setdefault(given.login, []).append(await request.text())
         good = {"access_token": token(claims(int(time.time()), sub=given.login)), "expires_in": 600}
         match given.login:
             case _ if given.password != SECRET:
@@ -64,13 +64,13 @@ def serve_keys(folder: Path) -> Iterator[tuple[str, Path]]:
             case "busy":
                 return web.json_response({"error": "temporarily_unavailable"}, status=503)
             case "drip":
-                dripping = web.StreamResponse()
-                await dripping.prepare(request)
+                slow_response = web.StreamResponse()
+                await slow_response.prepare(request)
                 for _ in range(100):
-                    await dripping.write(b" ")
+                    await slow_response.write(b" ")
                     await asyncio.sleep(0.1)
-                return dripping
-            case "untold":
+                return slow_response
+            case "no expiry":
                 return web.json_response({"id_token": good["access_token"]})
         return web.json_response(good)
 

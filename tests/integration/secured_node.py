@@ -24,9 +24,9 @@ class SecuredNode:
 
     def __init__(self, home: Path, **settings: object) -> None:
         self.home = home
-        authority, stranger = trustme.CA(), trustme.CA()
+        authority, other_authority = trustme.CA(), trustme.CA()
         authority.cert_pem.write_to_path(str(home / "ca.pem"))
-        stranger.cert_pem.write_to_path(str(home / "stranger.pem"))
+        other_authority.cert_pem.write_to_path(str(home / "untrusted.pem"))
         expired = datetime.datetime.now(datetime.UTC) - datetime.timedelta(days=1)
         authority.issue_cert("127.0.0.1").private_key_and_cert_chain_pem.write_to_path(str(home / "node.pem"))
         authority.issue_cert("127.0.0.1", not_after=expired).private_key_and_cert_chain_pem.write_to_path(
@@ -91,7 +91,7 @@ class SecuredNode:
         return path
 
 
-class Told(NamedTuple):
+class CommandResult(NamedTuple):
     """The result of a command: its exit code and what it printed."""
 
     code: int
@@ -111,24 +111,24 @@ class Commands:
         """Return a runner of commands for another user."""
         return Commands(config, self._monkeypatch, self._capfd)
 
-    def run(self, *words: str, given: str = "", timeout_s: float = 20) -> Told:
+    def run(self, *words: str, given: str = "", timeout_s: float = 20) -> CommandResult:
         """Run a command and return its result."""
         self._capfd.readouterr()
-        asked = ["ottla", *words, "--command-config", str(self.config), "--timeout", str(timeout_s)]
+        command = ["ottla", *words, "--command-config", str(self.config), "--timeout", str(timeout_s)]
         with tempfile.TemporaryFile("w+") as lines, self._monkeypatch.context() as patch:
             lines.write(given)
             lines.seek(0)
-            patch.setattr(sys, "argv", asked)
+            patch.setattr(sys, "argv", command)
             patch.setattr(sys, "stdin", lines)
             code = main()
         out, err = self._capfd.readouterr()
-        return Told(code, out, err)
+        return CommandResult(code, out, err)
 
     def __call__(self, *words: str, given: str = "", code: int = 0) -> str:
         """Run a command that must end with this code; return its output, or its stderr if it failed."""
-        told = self.run(*words, given=given)
-        assert told.code == code, told
-        return told.err if code else told.out
+        ran = self.run(*words, given=given)
+        assert ran.code == code, ran
+        return ran.err if code else ran.out
 
 
 def secured_node(home: Path) -> Iterator[SecuredNode]:

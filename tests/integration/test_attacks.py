@@ -68,7 +68,7 @@ KINDS_ON_THREE = (
     "giant-change-create-large-topic",
     "giant-change-delete-large-topic",
     "giant-change-auto-create-topics",
-    "giant-crowd",
+    "giant-all-nodes",
     "settings-that-grow",
     "describe-configs-flood",
     "impatient-clients",
@@ -121,13 +121,13 @@ def test_an_attack_on_a_node_with_settings_stays_within_its_limits(tmp_path: Pat
 
 
 def test_a_node_stops_within_its_grace_period_while_it_searches_bombs_for_timestamps(tmp_path: Path) -> None:
-    nodes = start_nodes(1, tmp_path, record_bombs.BELIEVES, popen)
+    nodes = start_nodes(1, tmp_path, record_bombs.NOT_VALIDATING, popen)
     with ExitStack() as stack:
         try:
             record_bombs.prepare_times(nodes)
             clients = [stack.enter_context(nodes.connect()) for _ in range(record_bombs.GONE_CLIENTS)]
             for one in clients:
-                record_bombs.begin_look_up(one)
+                record_bombs.begin_lookup(one)
             answered = [one for one in clients if not one.is_silent()]
         finally:
             ended = nodes.stop()
@@ -193,11 +193,11 @@ def test_a_storm_with_too_few_connections_or_too_much_cost_for_others_fails(
     opened: int, elsewhere: Seen, during: Seen, missed: str
 ) -> None:
     with pytest.raises(AssertionError, match=missed):
-        Storm().judge(opened, seen(1), elsewhere, during)
+        Storm().check(opened, seen(1), elsewhere, during)
 
 
 def test_a_storm_without_an_effect_on_others_passes() -> None:
-    assert Storm().judge(7_200, seen(1), seen(10), seen(19.9)).startswith("900 a second")
+    assert Storm().check(7_200, seen(1), seen(10), seen(19.9)).startswith("900 a second")
 
 
 @pytest.fixture(scope="module")

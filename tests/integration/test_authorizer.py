@@ -3,7 +3,6 @@
 import socket
 import struct
 from collections.abc import Iterator
-from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,13 +22,14 @@ from confluent_kafka.admin import (
 
 from tests.compat.wire_client import WireClient
 from tests.integration.embedded_broker import EmbeddedBroker, start_embedded
+from tests.integration.test_audit_log import done
 
 pytestmark = pytest.mark.slow
-PATIENT_S: Final = 60.0
+TIMEOUT_S: Final = 60.0
 STANDARD: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 
 
-class Place:
+class AuthorizedNode:
     """A node, its administrator, and its clients by name."""
 
     def __init__(self, home: Path) -> None:
@@ -73,7 +73,7 @@ class Place:
         done(self.admin.create_acls(list(bindings)))
 
     def revoke(self, *bindings: AclBinding) -> None:
-        asked = [
+        filters = [
             AclBindingFilter(
                 one.restype,
                 one.name,
@@ -85,20 +85,15 @@ class Place:
             )
             for one in bindings
         ]
-        done(self.admin.delete_acls(asked))
+        done(self.admin.delete_acls(filters))
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
-    place = Place(tmp_path_factory.mktemp("authorizer"))
-    done(place.admin.create_topics([NewTopic("orders", 1, 1), NewTopic("secrets", 1, 1)]))
-    yield place
-    place.embedded.stop()
-
-
-def done(asked: dict[Any, "Future[Any]"]) -> None:
-    for each in asked.values():
-        each.result(PATIENT_S)
+def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[AuthorizedNode]:
+    node = AuthorizedNode(tmp_path_factory.mktemp("authorizer"))
+    done(node.admin.create_topics([NewTopic("orders", 1, 1), NewTopic("secrets", 1, 1)]))
+    yield node
+    node.embedded.stop()
 
 
 def entry(
@@ -120,85 +115,85 @@ def produced(producer: Producer, topic: str) -> int:
         errors.append(error.code() if error else 0)
 
     producer.produce(topic, b"x", partition=0, on_delivery=delivered)
-    assert producer.flush(PATIENT_S) == 0
+    assert producer.flush(TIMEOUT_S) == 0
     return errors[0]
 
 
-def test_only_a_user_with_write_access_can_write_until_it_is_revoked(place: Place) -> None:
+def test_only_a_user_with_write_access_can_write_until_it_is_revoked(node: AuthorizedNode) -> None:
     may_write = entry("orders", AclOperation.WRITE)
-    place.grant(may_write)
-    ann = Producer(place.settings("ann", acks="all", linger_ms=0))
-    bob = Producer(place.settings("bob", acks="all", linger_ms=0))
+    node.grant(may_write)
+    ann = Producer(node.settings("ann", acks="all", linger_ms=0))
+    bob = Producer(node.settings("bob", acks="all", linger_ms=0))
 
     assert [produced(ann, "orders") for _ in range(20)] == [0] * 20
     assert produced(bob, "orders") == KafkaError.TOPIC_AUTHORIZATION_FAILED
     assert produced(ann, "secrets") == KafkaError.TOPIC_AUTHORIZATION_FAILED
 
     denied = entry("orders", AclOperation.WRITE, permission=AclPermissionType.DENY)
-    place.grant(denied)
+    node.grant(denied)
     assert produced(ann, "orders") == KafkaError.TOPIC_AUTHORIZATION_FAILED
-    place.revoke(denied)
-    again = Producer(place.settings("ann", acks="all"))  # librdkafka caches a denial for a while
+    node.revoke(denied)
+    again = Producer(node.settings("ann", acks="all"))  # librdkafka caches a denial for a while
     assert produced(again, "orders") == 0
-    place.revoke(may_write)
+    node.revoke(may_write)
     assert produced(again, "orders") == KafkaError.TOPIC_AUTHORIZATION_FAILED
 
 
-def test_a_consumer_needs_rights_on_its_group_and_topic_and_sees_no_others(place: Place) -> None:
-    assert produced(Producer({"bootstrap.servers": place.unencrypted}), "orders") == 0
+def test_a_consumer_needs_rights_on_its_group_and_topic_and_sees_no_others(node: AuthorizedNode) -> None:
+    assert produced(Producer({"bootstrap.servers": node.unencrypted}), "orders") == 0
     reads = entry("orders", AclOperation.READ, "User:bob")
     joins = entry(
         "team-", AclOperation.READ, "User:bob", ResourceType.GROUP, pattern=ResourcePatternType.PREFIXED
     )
-    place.grant(reads, joins)
+    node.grant(reads, joins)
 
     def consumer(group: str) -> Consumer:
-        return Consumer(place.settings("bob", group_id=group, auto_offset_reset="earliest"))
+        return Consumer(node.settings("bob", group_id=group, auto_offset_reset="earliest"))
 
     ours = consumer("team-1")
     ours.subscribe(["orders"])
-    read = ours.poll(PATIENT_S)
+    read = ours.poll(TIMEOUT_S)
     assert read is not None and read.error() is None and read.value() == b"x"
     ours.commit(read, asynchronous=False)
-    assert set(ours.list_topics(timeout=PATIENT_S).topics) == {"orders"}
+    assert set(ours.list_topics(timeout=TIMEOUT_S).topics) == {"orders"}
     ours.close()
 
     others = consumer("other")
     others.subscribe(["orders"])
-    refused = others.poll(PATIENT_S)
+    refused = others.poll(TIMEOUT_S)
     assert refused is not None and refused.error().code() == KafkaError.GROUP_AUTHORIZATION_FAILED
     others.close()
 
 
-def test_hidden_and_missing_topics_get_the_same_error(place: Place) -> None:
-    ann = AdminClient(place.settings("ann"))
+def test_hidden_and_missing_topics_get_the_same_error(node: AuthorizedNode) -> None:
+    ann = AdminClient(node.settings("ann"))
 
     for topic in ("secrets", "no-such-topic"):
-        told = ann.list_topics(topic, timeout=PATIENT_S).topics[topic]
-        assert told.error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED and not told.partitions
+        found = ann.list_topics(topic, timeout=TIMEOUT_S).topics[topic]
+        assert found.error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED and not found.partitions
 
 
-def test_only_administrators_change_acls(place: Place) -> None:
-    ann = AdminClient(place.settings("ann"))
-    [asked] = ann.create_acls([entry("secrets", AclOperation.ALL)]).values()
+def test_only_administrators_change_acls(node: AuthorizedNode) -> None:
+    ann = AdminClient(node.settings("ann"))
+    [future] = ann.create_acls([entry("secrets", AclOperation.ALL)]).values()
 
     with pytest.raises(KafkaException) as refused:
-        asked.result(PATIENT_S)
+        future.result(TIMEOUT_S)
     assert refused.value.args[0].code() == KafkaError.CLUSTER_AUTHORIZATION_FAILED
 
 
-def test_acls_hold_from_the_first_request_after_a_restart(place: Place) -> None:
-    place.grant(entry("orders", AclOperation.WRITE), entry("secrets", AclOperation.WRITE, "User:bob"))
-    place.embedded.stop()
+def test_acls_hold_from_the_first_request_after_a_restart(node: AuthorizedNode) -> None:
+    node.grant(entry("orders", AclOperation.WRITE), entry("secrets", AclOperation.WRITE, "User:bob"))
+    node.embedded.stop()
 
-    place.start()
+    node.start()
 
-    assert produced(Producer(place.settings("ann")), "orders") == 0
-    assert produced(Producer(place.settings("ann")), "secrets") == KafkaError.TOPIC_AUTHORIZATION_FAILED
+    assert produced(Producer(node.settings("ann")), "orders") == 0
+    assert produced(Producer(node.settings("ann")), "secrets") == KafkaError.TOPIC_AUTHORIZATION_FAILED
 
 
 def test_a_client_that_resets_its_connection_at_once_is_denied_by_its_address(tmp_path: Path) -> None:
-    """Its address is not known any more when it is accepted, and what it has sent could still be served."""
+    """The node accepts such a connection when its address is gone, and could still serve its requests."""
     embedded = start_embedded(
         tmp_path / "logs",
         authorizer_class_name=STANDARD,

@@ -50,7 +50,7 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CanaryNode]:
             started.stop()
 
 
-def at_debug(node: CanaryNode) -> None:
+def log_at_debug(node: CanaryNode) -> None:
     """Set all loggers of the node to DEBUG."""
     with node.administrator() as admin:
         change = {"name": "root", "config_operation": 0, "value": "DEBUG"}
@@ -141,7 +141,7 @@ def run_commands(node: CanaryNode) -> dict[str, bytes]:
         "sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required "
         f'username="{ADMIN}" password="{PASSWORDS["SCRAM password"]}";',
     )
-    told = {}
+    outputs = {}
     for words in (
         ("topic", "create", "canary"),
         ("produce", "canary"),
@@ -150,7 +150,7 @@ def run_commands(node: CanaryNode) -> dict[str, bytes]:
         ("user", "list"),
     ):
         ran = ottla(node.home, *words, "--command-config", str(scram), given="one\n")
-        told[" ".join(words)] = (ran.stdout + ran.stderr).encode()
+        outputs[" ".join(words)] = (ran.stdout + ran.stderr).encode()
     provider = node.properties.read_text().split("jwks.endpoint.url=")[1].split("/keys")[0]
     for client in (ADMIN, "busy", "moved", "huge", "text"):
         oauth = node.client_properties(
@@ -160,10 +160,10 @@ def run_commands(node: CanaryNode) -> dict[str, bytes]:
             f'clientId="{client}" clientSecret="{SECRET}";',
         )
         ran = ottla(node.home, "topic", "list", "--command-config", str(oauth), "--timeout", "5")
-        told[f"topic list as {client}"] = (ran.stdout + ran.stderr).encode()
+        outputs[f"topic list as {client}"] = (ran.stdout + ran.stderr).encode()
     shown = ottla(node.home, "start", "--config", str(node.properties), "--print-settings")
-    told["print-settings"] = (shown.stdout + shown.stderr).encode()
-    return told
+    outputs["print-settings"] = (shown.stdout + shown.stderr).encode()
+    return outputs
 
 
 def test_the_search_finds_secrets_in_every_form(node: CanaryNode) -> None:
@@ -176,31 +176,31 @@ def test_the_search_finds_secrets_in_every_form(node: CanaryNode) -> None:
 def test_no_secret_is_in_an_answer_a_log_a_metric_an_audit_line_or_a_list_of_processes(
     node: CanaryNode,
 ) -> None:
-    at_debug(node)
+    log_at_debug(node)
     log_in_in_every_way(node)
-    scenes = run_commands(node)
+    texts = run_commands(node)
     ask_in_every_way(node)
     secrets = {**node.secrets, "guess": GUESS.encode(), "new password": NEW_PASSWORD.encode()}
 
     paths = node.all_gets({**NAMES, "cluster_id": (cluster_id(node),)})
     for path in [*paths, "/console/session", "/console/node", "/debug/state?part=node&limit=1000"]:
-        scenes[path] = node.ask(path).content
-    scenes |= node.processes()
-    scenes["log"] = node.log_file.read_bytes()
-    scenes["audit file"] = node.audit_file.read_bytes()
-    scenes["output"] = node.told.encode()
+        texts[path] = node.ask(path).content
+    texts |= node.processes()
+    texts["log"] = node.log_file.read_bytes()
+    texts["audit file"] = node.audit_file.read_bytes()
+    texts["output"] = node.output.encode()
     for path in sorted(Path(node.home / "data").glob("__cluster_metadata-0/*.log")):
         dumped = ottla(node.home, "log", "dump", str(path))
-        scenes[f"dump of {path.name}"] = (dumped.stdout + dumped.stderr).encode()
-    shown = {place: names for place, text in scenes.items() if (names := found_in(text, secrets))}
+        texts[f"dump of {path.name}"] = (dumped.stdout + dumped.stderr).encode()
+    shown = {place: names for place, text in texts.items() if (names := found_in(text, secrets))}
 
     assert shown == {}
-    assert {"/v1/node", "/metrics", "/debug/state?part=share-partitions", "/v1/users"} <= scenes.keys()
-    assert len(paths) > 60 and f"/proc/{node.process.pid}/environ" in scenes
-    assert b"FAILED_LOGIN" in scenes["audit file"].upper().replace(b" ", b"_") and b"DEBUG" in scenes["log"]
+    assert {"/v1/node", "/metrics", "/debug/state?part=share-partitions", "/v1/users"} <= texts.keys()
+    assert len(paths) > 60 and f"/proc/{node.process.pid}/environ" in texts
+    assert b"FAILED_LOGIN" in texts["audit file"].upper().replace(b" ", b"_") and b"DEBUG" in texts["log"]
 
 
 def test_a_stopping_node_shows_no_secret_either(node: CanaryNode) -> None:
     assert node.stop() == 0
 
-    assert found_in(node.log_file.read_bytes() + node.told.encode(), node.secrets) == []
+    assert found_in(node.log_file.read_bytes() + node.output.encode(), node.secrets) == []

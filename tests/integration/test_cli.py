@@ -23,33 +23,39 @@ from tests.ports import free_port
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("no_process_is_left")]
 
 
+def create(node: Server, *options: str) -> str:
+    """Create a topic, and return its name."""
+    name = f"cli-{uuid4().hex[:8]}"
+    ottla(node.bootstrap, "topic", "create", name, *options)
+    return name
+
+
 def lines(first: int, last: int) -> str:
     return "".join(f"k{number}:{number}\n" for number in range(first, last))
 
 
-def test_a_topic_from_creation_to_deletion(node: Server) -> None:
-    where = node.bootstrap
+def test_a_topic_is_created_altered_described_and_deleted(node: Server) -> None:
+    where, topic = node.bootstrap, f"cli-{uuid4().hex[:8]}"
 
-    assert "created cli-topic with 3 partitions" in ottla(where, "topic", "create", "cli-topic", "-p", "3")
-    assert "--if-not-exists" in ottla(where, "topic", "create", "cli-topic", code=1)
-    ottla(where, "topic", "create", "cli-topic", "--if-not-exists")
-    ottla(where, "topic", "alter", "cli-topic", "--partitions", "4")
-    assert "cli-topic" in ottla(where, "topic", "list")
-    ottla(where, "topic", "config", "cli-topic", "--set", "retention.ms=5000")
-    assert ottla(where, "topic", "config", "cli-topic") == "retention.ms=5000\n"
-    [described] = json.loads(ottla(where, "topic", "describe", "cli-topic", "--output", "json"))
+    assert f"created {topic} with 3 partitions" in ottla(where, "topic", "create", topic, "-p", "3")
+    assert "--if-not-exists" in ottla(where, "topic", "create", topic, code=1)
+    ottla(where, "topic", "create", topic, "--if-not-exists")
+    ottla(where, "topic", "alter", topic, "--partitions", "4")
+    assert topic in ottla(where, "topic", "list")
+    ottla(where, "topic", "config", topic, "--set", "retention.ms=5000")
+    assert ottla(where, "topic", "config", topic) == "retention.ms=5000\n"
+    [described] = json.loads(ottla(where, "topic", "describe", topic, "--output", "json"))
     assert described["configs"] == {"retention.ms": "5000"}
     assert [one["next_offset"] for one in described["partitions"]] == [0, 0, 0, 0]
-    ottla(where, "topic", "config", "cli-topic", "--reset", "retention.ms")
-    assert "overrides no settings" in ottla(where, "topic", "config", "cli-topic")
-    assert ottla(where, "topic", "delete", "cli-topic") == "deleted cli-topic\n"
-    assert "UNKNOWN_TOPIC_OR_PARTITION" in ottla(where, "topic", "describe", "cli-topic", code=1)
+    ottla(where, "topic", "config", topic, "--reset", "retention.ms")
+    assert "overrides no settings" in ottla(where, "topic", "config", topic)
+    assert ottla(where, "topic", "delete", topic) == f"deleted {topic}\n"
+    assert "UNKNOWN_TOPIC_OR_PARTITION" in ottla(where, "topic", "describe", topic, code=1)
 
 
 @pytest.mark.parametrize("compression", ["none", "gzip", "snappy", "lz4", "zstd"])
 def test_records_come_out_as_they_went_in(node: Server, compression: str) -> None:
-    topic = f"cli-{compression}"
-    ottla(node.bootstrap, "topic", "create", topic, "-p", "3")
+    topic = create(node, "-p", "3")
 
     ottla(node.bootstrap, "produce", topic, "-K", ":", "-z", compression, given=lines(0, 5000))
     out = ottla(node.bootstrap, "consume", topic, "--until-end", "--keys", "--separator", ":")
@@ -58,41 +64,38 @@ def test_records_come_out_as_they_went_in(node: Server, compression: str) -> Non
 
 
 def test_json_copies_a_topic_exactly(node: Server) -> None:
-    where = node.bootstrap
-    ottla(where, "topic", "create", "cli-source", "cli-copy")
+    where, source, copy = node.bootstrap, create(node), create(node)
     given = (
         '{"key":"k","value":"v","headers":{"h":null},"timestamp":5}\n{"value_base64":"/w=="}\n{"key":"x"}\n'
     )
-    ottla(where, "produce", "cli-source", "--input", "json", given=given)
+    ottla(where, "produce", source, "--input", "json", given=given)
 
-    printed = ottla(where, "consume", "cli-source", "-e", "--output", "json")
-    ottla(where, "produce", "cli-copy", "--input", "json", given=printed)
+    printed = ottla(where, "consume", source, "-e", "--output", "json")
+    ottla(where, "produce", copy, "--input", "json", given=printed)
 
-    copied = ottla(where, "consume", "cli-copy", "-e", "--output", "json")
-    assert copied == printed.replace("cli-source", "cli-copy")
+    copied = ottla(where, "consume", copy, "-e", "--output", "json")
+    assert copied == printed.replace(source, copy)
 
 
 def test_consume_starts_at_an_offset_or_at_a_time(node: Server) -> None:
-    where = node.bootstrap
     # With a limit, retention would delete records of 1970 during the test.
-    ottla(where, "topic", "create", "cli-places", "-c", "retention.ms=-1")
+    where, topic = node.bootstrap, create(node, "-c", "retention.ms=-1")
     for moment in (1000, 2000, 3000):
-        ottla(where, "produce", "cli-places", "--timestamp", str(moment), given=f"at {moment}\n")
+        ottla(where, "produce", topic, "--timestamp", str(moment), given=f"at {moment}\n")
 
     def read(place: str) -> str:
-        return ottla(where, "consume", "cli-places", "--from", place, "--until-end")
+        return ottla(where, "consume", topic, "--from", place, "--until-end")
 
     assert read("beginning") == "at 1000\nat 2000\nat 3000\n"
     assert read("1") == "at 2000\nat 3000\n"
     assert read("-1") == "at 3000\n"
     assert read("@1500") == "at 2000\nat 3000\n"
     assert read("@9000") == read("end") == ""
-    assert "offsets 0 to 3, but --from is 9" in ottla(where, "consume", "cli-places", "--from", "9", code=1)
+    assert "offsets 0 to 3, but --from is 9" in ottla(where, "consume", topic, "--from", "9", code=1)
 
 
 def test_members_share_and_hand_over_without_loss(node: Server) -> None:
-    where, topic, group = node.bootstrap, f"shared-{uuid4().hex}", f"members-{uuid4().hex}"
-    ottla(where, "topic", "create", topic, "-p", "4")
+    where, topic, group = node.bootstrap, create(node, "-p", "4"), f"members-{uuid4().hex}"
     first = start(where, "consume", topic, "--group", group)
     ottla(where, "produce", topic, "-K", ":", given=lines(0, 100))
     second = start(where, "consume", topic, "--group", group)
@@ -126,10 +129,10 @@ def test_members_share_and_hand_over_without_loss(node: Server) -> None:
 
 
 def test_output_that_is_closed_after_some_lines_is_no_error(node: Server) -> None:
-    ottla(node.bootstrap, "topic", "create", "cli-pipe")
-    ottla(node.bootstrap, "produce", "cli-pipe", given="x" * 100 + "\n" + "y\n" * 100_000)
+    topic = create(node)
+    ottla(node.bootstrap, "produce", topic, given="x" * 100 + "\n" + "y\n" * 100_000)
 
-    process = start(node.bootstrap, "consume", "cli-pipe")
+    process = start(node.bootstrap, "consume", topic)
     assert process.stdout is not None and process.stderr is not None
     assert process.stdout.readline() == "x" * 100 + "\n"
     process.stdout.close()
@@ -165,12 +168,14 @@ def test_output_that_is_closed_from_the_start_is_no_error(node: Server, argument
 
 
 def test_changes_of_settings_are_printed_for_programs(node: Server) -> None:
-    ottla(node.bootstrap, "topic", "create", "cli-json")
-    change = ("topic", "config", "cli-json", "--set", "retention.ms=5", "--reset", "segment.ms", "--output")
+    topic = create(node)
+    change = ("topic", "config", topic, "--set", "retention.ms=5", "--reset", "segment.ms", "--output")
 
-    told = [json.loads(ottla(node.bootstrap, *change, "json", *dry_run)) for dry_run in (("--dry-run",), ())]
+    replies = [
+        json.loads(ottla(node.bootstrap, *change, "json", *dry_run)) for dry_run in (("--dry-run",), ())
+    ]
 
-    for changes, is_made in zip(told, (False, True), strict=True):
+    for changes, is_made in zip(replies, (False, True), strict=True):
         assert changes == [
             {"name": "retention.ms", "value": "5", "changed": is_made},
             {"name": "segment.ms", "value": None, "changed": is_made},
@@ -204,41 +209,39 @@ def test_wrong_usage_exits_with_two(arguments: list[str], words: str) -> None:
 
 
 def test_bad_input_names_its_line(node: Server) -> None:
-    ottla(node.bootstrap, "topic", "create", "cli-bad")
+    topic = create(node)
 
-    assert "Line 2" in ottla(node.bootstrap, "produce", "cli-bad", "-K", ":", given="a:b\nc\n", code=1)
+    assert "Line 2" in ottla(node.bootstrap, "produce", topic, "-K", ":", given="a:b\nc\n", code=1)
 
 
 def test_records_before_a_bad_line_are_sent(node: Server) -> None:
-    ottla(node.bootstrap, "topic", "create", "cli-before")
+    topic = create(node)
     good = "".join(f'{{"value":"{number}"}}\n' for number in range(5000))
 
-    words = ottla(
-        node.bootstrap, "produce", "cli-before", "--input", "json", given=f"{good}bad\n{good}", code=1
-    )
+    words = ottla(node.bootstrap, "produce", topic, "--input", "json", given=f"{good}bad\n{good}", code=1)
 
-    assert words.count("\n") == 1 and "Line 5001 cannot be sent: this is not JSON" in words
+    assert words.count("\n") == 1 and "Line 5001 cannot be sent: this line is not JSON" in words
     assert "5000 records before it were produced" in words
-    assert len(ottla(node.bootstrap, "consume", "cli-before", "--until-end").splitlines()) == 5000
+    assert len(ottla(node.bootstrap, "consume", topic, "--until-end").splitlines()) == 5000
 
 
 def test_a_line_that_the_topic_rejects_is_named(node: Server) -> None:
-    ottla(node.bootstrap, "topic", "create", "cli-large", "-c", "max.message.bytes=1000")
+    topic = create(node, "-c", "max.message.bytes=1000")
     given = f"small\n{'x' * 1000}\nnever read\n"
 
-    words = ottla(node.bootstrap, "produce", "cli-large", given=given, code=1)
-    ottla(node.bootstrap, "produce", "cli-large", "-z", "gzip", given=given)
+    words = ottla(node.bootstrap, "produce", topic, given=given, code=1)
+    ottla(node.bootstrap, "produce", topic, "-z", "gzip", given=given)
 
     assert (
         "Line 2 cannot be sent: the record takes 1070 bytes, more than the max.message.bytes of topic"
         in words
     )
     assert words.endswith("1 records before it were produced; continue with that line.\n")
-    assert ottla(node.bootstrap, "consume", "cli-large", "-e").split("\n")[:2] == ["small", "small"]
+    assert ottla(node.bootstrap, "consume", topic, "-e").split("\n")[:2] == ["small", "small"]
 
 
 def test_produce_prints_the_partition_and_offset_of_each_record(node: Server) -> None:
-    where, topic = node.bootstrap, f"cli-told-{uuid4().hex}"
+    where, topic = node.bootstrap, f"cli-output-{uuid4().hex}"
     ottla(where, "topic", "create", topic, "-p", "2")
 
     first = ottla(where, "produce", topic, "-p", "1", given="a\nb\n")
@@ -305,51 +308,51 @@ def test_a_long_produce_shows_its_progress_at_a_terminal(node: Server) -> None:
             while select.select([master], [], [], 0.01)[0]:
                 shown += os.read(master, 4096)
         process.stdin.close()
-        told = process.stdout.read()
+        output = process.stdout.read()
     finally:
         process.kill()
         process.wait()
         process.stdout.close()
         os.close(master)
 
-    assert b" records, " in shown and told.startswith(f"{topic}-0: ".encode())
+    assert b" records, " in shown and output.startswith(f"{topic}-0: ".encode())
 
 
-def test_a_header_may_come_twice(node: Server) -> None:
-    ottla(node.bootstrap, "topic", "create", "cli-headers")
+def test_a_header_may_be_given_twice(node: Server) -> None:
+    topic = create(node)
 
-    ottla(node.bootstrap, "produce", "cli-headers", "-H", "h=1", "-H", "g=", "-H", "h=2", given="x\n")
+    ottla(node.bootstrap, "produce", topic, "-H", "h=1", "-H", "g=", "-H", "h=2", given="x\n")
 
-    assert ottla(node.bootstrap, "consume", "cli-headers", "-e", "-f", "%h\\n") == "h=1,g=,h=2\n"
+    assert ottla(node.bootstrap, "consume", topic, "-e", "-f", "%h\\n") == "h=1,g=,h=2\n"
 
 
 def test_idempotence_is_on_with_acks_all_only(node: Server) -> None:
-    ottla(node.bootstrap, "topic", "create", "cli-acks")
+    topic = create(node)
 
     for options in (("--acks", "1"), ("--acks", "0", "--no-idempotent"), ("--acks", "all", "--idempotent")):
-        ottla(node.bootstrap, "produce", "cli-acks", *options, given="x\n")
+        ottla(node.bootstrap, "produce", topic, *options, given="x\n")
 
-    assert ottla(node.bootstrap, "consume", "cli-acks", "-e") == "x\nx\nx\n"
+    assert ottla(node.bootstrap, "consume", topic, "-e") == "x\nx\nx\n"
 
 
 def test_missing_resources_are_named(node: Server) -> None:
     where = node.bootstrap
-    ottla(where, "topic", "create", "cli-named")
+    topic = create(node)
 
-    unknown = ottla(where, "topic", "config", "cli-named", "--reset", "foo", code=1)
-    partition = ottla(where, "consume", "cli-named", "-p", "99", code=1)
+    unknown = ottla(where, "topic", "config", topic, "--reset", "foo", code=1)
+    partition = ottla(where, "consume", topic, "-p", "99", code=1)
     name = ottla(where, "produce", "bad name", given="x\n", code=1)
-    ottla(where, "topic", "config", "cli-named", "--reset", "retention.ms")
+    ottla(where, "topic", "config", topic, "--reset", "retention.ms")
 
     assert unknown == "ottla: Unknown topic config name: foo.\n"
-    assert partition == "ottla: Topic cli-named has no partition 99; its last one is 0.\n"
+    assert partition == f"ottla: Topic {topic} has no partition 99; its last one is 0.\n"
     assert "bad name" in name and "1 to 249 characters" in name
 
 
 def test_a_rejected_timestamp_is_named_with_its_limits(node: Server) -> None:
-    ottla(node.bootstrap, "topic", "create", "cli-late")
+    topic = create(node)
 
-    words = ottla(node.bootstrap, "produce", "cli-late", "--timestamp", "99999999999999", given="x\n", code=1)
+    words = ottla(node.bootstrap, "produce", topic, "--timestamp", "99999999999999", given="x\n", code=1)
 
     assert "Timestamp 99999999999999 of message with offset 0 is out of range" in words
     assert "message.timestamp.after.max.ms" in words
@@ -376,16 +379,16 @@ def test_log_dump_names_a_missing_file(tmp_path: Path) -> None:
 
 
 def test_log_dump_prints_the_written_records(node: Server) -> None:
-    ottla(node.bootstrap, "topic", "create", "cli-dump")
-    ottla(node.bootstrap, "produce", "cli-dump", "-z", "zstd", given="hello\n")
-    [segment] = node.data.rglob("cli-dump-0/00000000000000000000.log")
+    topic = create(node)
+    ottla(node.bootstrap, "produce", topic, "-z", "zstd", given="hello\n")
+    [segment] = node.data.rglob(f"{topic}-0/00000000000000000000.log")
 
     out = ottla("", "log", "dump", str(segment))
 
     assert "zstd" in out.lower()
 
 
-def test_subscriptions_to_client_metrics(node: Server) -> None:
+def test_a_subscription_to_client_metrics_is_set_listed_and_deleted(node: Server) -> None:
     where, name = node.bootstrap, "cli-subscription"
     ottla(where, "client-metrics", "config", name, "--set", "metrics=a.,b.", "--set", "interval.ms=1000")
     listed = json.loads(ottla(where, "client-metrics", "list", "--output", "json"))

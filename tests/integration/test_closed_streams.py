@@ -35,15 +35,27 @@ def run(redirected: str, *arguments: str) -> tuple[int, str, str]:
 
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
 def test_no_socket_takes_the_place_of_a_closed_stream(node: Server, closed: str) -> None:
+    run("", "produce", "listed", "--create-topic", "--bootstrap", node.bootstrap)
+
     code, out, errors = run(closed, "topic", "list", "--bootstrap", node.bootstrap)
 
     assert (code, errors) == (0, "")
-    assert ">&-" not in closed.replace("2>&-", "") or out == ""
+    assert ("listed" in out) is (closed in ("<&-", "2>&-")), "an open output has the list"
 
 
 def test_produce_without_an_input_sends_nothing(node: Server) -> None:
     given = ("no-input", "--create-topic", "--bootstrap", node.bootstrap)
     assert run("<&-", "produce", *given) == (0, "", "")
+
+
+def test_an_input_that_cannot_be_read_is_an_error(node: Server) -> None:
+    given = ("bad-input", "--create-topic", "--bootstrap", node.bootstrap)
+    code, _, errors = run("0>/dev/null", "produce", *given)
+
+    assert code == 1
+    assert errors.startswith(
+        "ottla: Line 1 of standard input cannot be read: Bad file descriptor. 0 records before it"
+    )
 
 
 def test_a_node_without_an_input_stops_on_sigterm(tmp_path: Path) -> None:

@@ -35,15 +35,15 @@ def member(broker: EmbeddedBroker) -> Iterator[Member]:
 
 def join(wire: WireClient) -> None:
     """Join the group, so that it is listed and its share-partitions have state."""
-    beat = partial(wire.call, "share_group_heartbeat", 1, group_id=GROUP, member_id=MEMBER_ID)
+    heartbeat = partial(wire.call, "share_group_heartbeat", 1, group_id=GROUP, member_id=MEMBER_ID)
 
     def begin() -> Any:
         wire.call("find_coordinator", 4, key_type=0, coordinator_keys=[GROUP])
-        return beat(member_epoch=0, subscribed_topic_names=["t"])
+        return heartbeat(member_epoch=0, subscribed_topic_names=["t"])
 
-    answer = eventually(begin, lambda told: told.error_code == ErrorCode.NONE)
+    answer = eventually(begin, lambda answer: answer.error_code == ErrorCode.NONE)
     while answer.assignment is None or not answer.assignment.topic_partitions:
-        answer = beat(member_epoch=answer.member_epoch)
+        answer = heartbeat(member_epoch=answer.member_epoch)
         assert answer.error_code == ErrorCode.NONE, answer
 
 
@@ -106,8 +106,8 @@ def test_a_missing_topic_is_created_as_soon_as_a_setting_of_the_cluster_allows_i
     assert offsets(eventually(created, lambda some: len(some) == 10)) == list(range(10))
     resources = [{"resource_type": TOPIC, "resource_name": "dlq.t"}]
     described = only(member.wire.call("describe_configs", 4, resources=resources).results).configs
-    told = {one.name: one.value for one in described}
-    assert told["errors.deadletterqueue.group.enable"] == "true"
+    configs = {one.name: one.value for one in described}
+    assert configs["errors.deadletterqueue.group.enable"] == "true"
 
 
 def test_the_doctor_names_the_topic_that_may_not_have_dead_letters(
@@ -118,12 +118,12 @@ def test_the_doctor_names_the_topic_that_may_not_have_dead_letters(
 
     assert member.acknowledge((0, 9, [REJECT])) == 0
 
-    def said() -> str:
+    def findings_text() -> str:
         findings = asyncio.run(diagnose_cluster([(host, int(port))], timeout_s=60))
         return " ".join(one.sentence for one in findings if "dead letters" in one.sentence)
 
-    told = eventually(said, bool, 20)
-    assert "the dead letter topic (dlq.t) is not enabled for them" in told
+    warning = eventually(findings_text, bool, 20)
+    assert "the dead letter topic (dlq.t) is not enabled for them" in warning
 
 
 def test_the_doctor_reports_a_cluster_at_a_level_without_dead_letters(
@@ -138,22 +138,22 @@ def test_the_doctor_reports_a_cluster_at_a_level_without_dead_letters(
         answer = member.wire.call("update_features", 1, timeout_ms=30_000, feature_updates=updates)
         assert answer.error_code == 0 and not any(one.error_code for one in answer.results)
 
-    def said() -> list[str]:
+    def findings_text() -> list[str]:
         findings = asyncio.run(diagnose_cluster([(host, int(port))], timeout_s=60))
         return [one.sentence for one in findings if "share.version" in one.sentence]
 
-    assert not said()
+    assert not findings_text()
     set_level(1, 2)
     member.acquire()
 
     assert member.acknowledge((0, 9, [REJECT])) == 0
 
-    [sentence] = eventually(said, bool, 20)
+    [sentence] = eventually(findings_text, bool, 20)
     assert f"share groups {GROUP} are set to have dead letters, but share.version is 1" in sentence
-    counts = broker.call(lambda node: node.services.shares.counters.dead_letters[GROUP].unobeyed)
-    assert (counts, letters(member.wire)) == (10, [])
+    ignored = broker.call(lambda node: node.services.shares.counters.dead_letters[GROUP].ignored)
+    assert (ignored, letters(member.wire)) == (10, [])
     set_level(2, 1)
-    assert not eventually(said, lambda told: not told)
+    assert not eventually(findings_text, lambda text: not text)
 
 
 def test_the_last_delivery_is_a_dead_letter_with_its_count(member: Member) -> None:
@@ -166,9 +166,9 @@ def test_the_last_delivery_is_a_dead_letter_with_its_count(member: Member) -> No
     assert member.acknowledge((0, 8, [ACCEPT]), (9, 9, [RELEASE])) == 0
 
     [found] = eventually(lambda: letters(member.wire), bool)
-    told = dict(found.headers)
-    assert (told["__dlq.errors.offset"], told["__dlq.errors.delivery.count"]) == (b"9", b"2")
-    assert told["__dlq.errors.message"] == b"Offset delivery count exceeded the threshold."
+    headers = dict(found.headers)
+    assert (headers["__dlq.errors.offset"], headers["__dlq.errors.delivery.count"]) == (b"9", b"2")
+    assert headers["__dlq.errors.message"] == b"Offset delivery count exceeded the threshold."
     assert found.value is not None
 
 
@@ -186,10 +186,10 @@ def test_a_letter_is_written_once_even_if_the_node_stops_meanwhile(
         queue = node.services.shares._dead_letters
         persist = queue._persist
 
-        async def mutant(led: Any, write: Any) -> bool:
+        async def fail_after_the_letters(led: Any, write: Any) -> bool:
             return read_note(write.dead_letters).letters is not None and await persist(led, write)
 
-        queue._persist = mutant
+        queue._persist = fail_after_the_letters
 
     first.call(lose_answers)
     assert member.acknowledge((0, 3, [REJECT]), (4, 9, [ACCEPT])) == 0
@@ -203,7 +203,7 @@ def test_a_letter_is_written_once_even_if_the_node_stops_meanwhile(
     def state(node: Any) -> list[tuple[int, bool]]:
         return [(led.core.start_offset, led.core.has_letters) for led in node.services.shares._led.values()]
 
-    eventually(lambda: second.call(state), lambda told: told == [(10, False)])
+    eventually(lambda: second.call(state), lambda delivered: delivered == [(10, False)])
     assert offsets(letters(again.wire)) == [0, 1, 2, 3]
     again.wire.close()
 

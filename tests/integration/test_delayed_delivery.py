@@ -34,9 +34,9 @@ def alter(wire: WireClient, settings: dict[str, str]) -> int:
     return int(only(wire.call("incremental_alter_configs", 1, resources=resources).responses).error_code)
 
 
-def produce(wire: WireClient, *waits: bytes | None, compression: Compression = Compression.NONE) -> Any:
+def produce(wire: WireClient, *delays: bytes | None, compression: Compression = Compression.NONE) -> Any:
     """Produce one record per delay, given in ms; None is no delay."""
-    headers = [(("ottla.deliver.after.ms", wait),) if wait is not None else () for wait in waits]
+    headers = [(("ottla.deliver.after.ms", delay),) if delay is not None else () for delay in delays]
     batch = build_batch([(None, b"v", now_ms(), each) for each in headers], compression=compression)
     data = {"index": 0, "records": bytes(batch)}
     answer = wire.call(
@@ -68,9 +68,7 @@ def test_a_fetch_skips_records_that_are_not_due(member: Member) -> None:
     assert acquired(member.fetch(max_wait_ms=10_000)) == [(2110, 2110, 1)]
 
 
-def test_records_stay_delayed_after_their_state_is_reloaded(
-    embedded: Callable[..., EmbeddedBroker], member: Member, broker: EmbeddedBroker
-) -> None:
+def test_records_stay_delayed_after_their_state_is_reloaded(member: Member, broker: EmbeddedBroker) -> None:
     produce(member.wire, b"600000", None, b"1000")
     assert member.acquire() == [(11, 11, 1)]
     assert member.acknowledge((0, 9, [ACCEPT]), (11, 11, [ACCEPT])) == ErrorCode.NONE
@@ -117,11 +115,11 @@ def test_waiting_members_follow_a_clock_that_is_set_forward(
 
 def test_records_that_cannot_be_delayed_are_rejected(member: Member) -> None:
     too_far = produce(member.wire, None, b"999999999999")
-    unclear = produce(member.wire, b"soon")
+    unreadable = produce(member.wire, b"soon")
 
     assert too_far.error_code == ErrorCode.INVALID_TIMESTAMP
     assert only(too_far.record_errors).batch_index == 1
-    assert unclear.error_code == ErrorCode.INVALID_RECORD
+    assert unreadable.error_code == ErrorCode.INVALID_RECORD
     assert alter(member.wire, {"ottla.delivery.delay.ms": "999999999999"}) == ErrorCode.INVALID_CONFIG
 
 

@@ -78,18 +78,18 @@ def test_no_record_is_lost_while_nodes_are_killed_and_pandas_agrees(demo: Demo, 
         pytest.skip(problem)
 
     process = demo()
-    told, _ = process.communicate(timeout=TIMEOUT_S)
+    output, _ = process.communicate(timeout=TIMEOUT_S)
 
-    assert process.returncode == 0, told
+    assert process.returncode == 0, output
     whole = f"{FLIGHTS:,}"
-    assert re.search(rf"all +│ +{whole} │ +{whole} │.*yes", told), told
-    assert f"has committed {whole} records as read" in told
-    assert re.search(r"Node \d was killed in the middle", told)
-    assert re.search(r"Node \d was started again, served after", told)
-    assert re.search(rf"Spark took {whole} flights in \d+ batches", told)
-    assert re.search(r"Node \d, leader of delays-0, was killed in the middle, and served again", told)
-    assert re.search(r"minutes of delay: the same as pandas'; 0 of them twice", told)
-    assert "The cluster stopped with exit code 0" in told
+    assert re.search(rf"all +│ +{whole} │ +{whole} │.*yes", output), output
+    assert f"has committed {whole} records as read" in output
+    assert re.search(r"Node \d was killed in the middle", output)
+    assert re.search(r"Node \d was started again, served after", output)
+    assert re.search(rf"Spark took {whole} flights in \d+ batches", output)
+    assert re.search(r"Node \d, leader of delays-0, was killed in the middle, and served again", output)
+    assert re.search(r"minutes of delay: the same as pandas'; 0 of them twice", output)
+    assert "The cluster stopped with exit code 0" in output
     assert (tmp_path / "out" / "delays.png").read_bytes().startswith(PNG)
     assert pids_of_nodes(tmp_path / "data") == []
 
@@ -131,8 +131,8 @@ def test_a_directory_in_use_is_rejected(demo: Demo, tmp_path: Path) -> None:
 def test_the_stream_of_a_secured_cluster_is_the_same(demo: Demo, tmp_path: Path) -> None:
     process = demo("--no-spark", "--secure")
 
-    told, _ = process.communicate(timeout=TIMEOUT_S)
+    output, _ = process.communicate(timeout=TIMEOUT_S)
 
-    assert process.returncode == 0, told
-    assert "over TLS with a login" in told
+    assert process.returncode == 0, output
+    assert "over TLS with a login" in output
     assert (tmp_path / "data" / "cluster" / "secure" / "client.properties").exists()

@@ -104,15 +104,15 @@ def test_work_that_starts_after_a_failure_ends_with_the_node(embedded: Start) ->
     async def fail() -> None:
         raise OSError(5, "Input/output error")
 
-    def begin_when_it_has_failed(broker: Broker) -> None:
+    def begin_after_failure(broker: Broker) -> None:
         failing = broker.base.tasks.start(fail())
         failing.add_done_callback(lambda _: begun.append(broker.base.tasks.start(asyncio.sleep(3600))))
 
-    node.call(begin_when_it_has_failed)
-    with pytest.raises(BaseExceptionGroup) as told:
+    node.call(begin_after_failure)
+    with pytest.raises(BaseExceptionGroup) as raised:
         node.stop()
 
-    assert [str(one) for one in told.value.exceptions] == ["[Errno 5] Input/output error"]
+    assert [str(one) for one in raised.value.exceptions] == ["[Errno 5] Input/output error"]
     assert [task.cancelled() for task in begun] == [True]
 
 
@@ -161,10 +161,10 @@ def test_coordinators_can_start_work_after_a_failure(
         broker.services.txns._take_id(lambda _: None)
         begun.append("ids")
 
-    def begin_when_it_has_failed(broker: Broker) -> None:
+    def begin_after_failure(broker: Broker) -> None:
         broker.base.tasks.start(fail()).add_done_callback(lambda _: begin(broker))
 
-    node.call(begin_when_it_has_failed)
+    node.call(begin_after_failure)
     with pytest.raises(BaseExceptionGroup):
         node.stop()
 
@@ -184,7 +184,7 @@ def test_a_metadata_log_that_cannot_be_written_ends_the_node_with_a_sentence(emb
         topics = [{"name": "t", "num_partitions": 1, "replication_factor": 1}]
         with contextlib.suppress(Closed):
             client.call("create_topics", 7, topics=topics, timeout_ms=5000)
-    task = node.call(lambda broker: broker.base.tasks._lasting)
+    task = node.call(lambda broker: broker.base.tasks._background)
 
     with pytest.raises(BaseExceptionGroup):
         node.stop()
@@ -328,7 +328,7 @@ def test_a_waiting_consumer_is_answered_before_the_producer(
             }
         ]
         sent = reader.send("fetch", 11, max_wait_ms=50_000, min_bytes=1, topics=wanted)
-        assert _eventually(broker, lambda waiting: waiting == 1, "first")
+        assert eventually(lambda: waiting_fetches(broker, "first"), lambda count: count == 1) == 1
         answered: list[Connection] = []
         write = Connection.write
 
@@ -351,22 +351,13 @@ def test_a_client_that_disconnects_while_it_waits_leaves_nothing_behind(broker: 
         with WireClient(broker.bootstrap) as reader:
             wanted = [{"topic": "left", "partitions": [{"partition": 0, "partition_max_bytes": 10_000}]}]
             reader.send("fetch", 11, max_wait_ms=60_000, min_bytes=1, topics=wanted)
-            waits = _eventually(broker, lambda waiting: waiting == 1, "left")
-        assert waits
+            assert eventually(lambda: waiting_fetches(broker, "left"), lambda count: count == 1) == 1
 
-        assert _eventually(broker, lambda waiting: waiting == 0, "left")
+        assert eventually(lambda: waiting_fetches(broker, "left"), lambda count: count == 0) == 0
 
 
-def _eventually(broker: EmbeddedBroker, is_so: Callable[[int], bool], topic: str) -> bool:
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        waiting = broker.call(
-            lambda node: len(node.services.replica_manager.partition((topic, 0)).delayed_fetches)
-        )
-        if is_so(waiting):
-            return True
-        time.sleep(0.01)
-    return False
+def waiting_fetches(broker: EmbeddedBroker, topic: str) -> int:
+    return broker.call(lambda node: len(node.services.replica_manager.partition((topic, 0)).delayed_fetches))
 
 
 def test_acknowledged_records_survive_a_restart(embedded: Start, tmp_path: Path) -> None:

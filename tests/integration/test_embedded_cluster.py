@@ -90,6 +90,12 @@ def in_sync(cluster: Cluster, topic: str) -> int:
     return len(admin.list_topics(topic, TIMEOUT_S).topics[topic].partitions[0].isrs)
 
 
+def brokers(bootstrap: str) -> set[int]:
+    """Return the brokers that the metadata name."""
+    admin = AdminClient({"bootstrap.servers": bootstrap, **QUIET})
+    return set(admin.list_topics(timeout=TIMEOUT_S).brokers)
+
+
 def moved(cluster: Cluster, topic: str, old_leader: int) -> Callable[[], bool]:
     return lambda: cluster.leader_of(topic, 0) not in (-1, old_leader)
 
@@ -212,13 +218,13 @@ def test_a_cluster_needs_at_least_one_node() -> None:
 def test_a_node_that_waits_for_others_can_be_stopped(
     three: Cluster, end: Callable[[Cluster, int], None], after_s: float
 ) -> None:
-    told: list[str] = []
+    errors: list[str] = []
 
     def start_alone() -> None:
         try:
             three.restart(0)
         except RuntimeError as refused:
-            told.append(str(refused))
+            errors.append(str(refused))
 
     _at_once(three.kill, three.node_ids)
     starting = threading.Thread(target=start_alone)
@@ -229,7 +235,7 @@ def test_a_node_that_waits_for_others_can_be_stopped(
     starting.join()
     _at_once(three.restart, three.node_ids)
 
-    assert told == ["node 0 stopped before it was ready"]
+    assert errors == ["node 0 stopped before it was ready"]
 
 
 def _at_once(action: Callable[[int], None], node_ids: Iterable[int]) -> None:
@@ -306,9 +312,11 @@ def test_an_isolated_leader_acknowledges_nothing_and_gets_the_records_of_the_oth
 
         cluster.isolate(leader)
         eventually(moved(cluster, topic, leader), "another node leads")
-        # The metadata of the isolated node still name it as leader, so do not bootstrap from it.
-        majority = [one for index, one in enumerate(cluster.bootstrap.split(",")) if index != leader]
-        produce(cluster, topic, "meanwhile", bootstrap=",".join(majority))
+        # The isolated node still answers clients, and names itself as the leader. For a second the others
+        # name it, too. A client that chooses it for its producer id asks it alone until the network heals.
+        majority = ",".join(one for index, one in enumerate(cluster.bootstrap.split(",")) if index != leader)
+        eventually(lambda: leader not in brokers(majority), "the other nodes do not name it any more")
+        produce(cluster, topic, "meanwhile", bootstrap=majority)
         cluster.heal()
 
         eventually(lambda: in_sync(cluster, topic) == 3, "all replicas are in sync")

@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
@@ -52,7 +53,9 @@ def three() -> Iterator[Cluster]:
         yield cluster
 
 
-def create(cluster: Cluster, topic: str) -> str:
+def create(cluster: Cluster, prefix: str) -> str:
+    """Create a topic whose name begins with this prefix, and return the name."""
+    topic = f"{prefix}-{uuid4().hex[:8]}"
     admin = AdminClient({**cluster.client_config(), **QUIET})
     admin.create_topics([NewTopic(topic, 1, min(3, len(cluster.node_ids)))])[topic].result(TIMEOUT_S)
     eventually(lambda: cluster.leader_of(topic, 0) >= 0, "the topic has a leader")
@@ -119,9 +122,11 @@ def test_aiokafka_writes_and_reads(three: Cluster) -> None:
     assert asyncio.run(there_and_back()) == b"hello"
 
 
-def shared(config: dict[str, Any], topic: str, group: str, seconds: float) -> tuple[list[str], set[str]]:
+def poll_as_member(
+    config: dict[str, Any], topic: str, group: str, seconds: float
+) -> tuple[list[str], set[str]]:
     """Poll as a member of a share group until there is a record; return the values and names of errors."""
-    told: set[str] = set()
+    errors: set[str] = set()
     values: list[str] = []
     consumer = ShareConsumer({**config, **QUIET, "group.id": group})
     consumer.subscribe([topic])
@@ -133,18 +138,19 @@ def shared(config: dict[str, Any], topic: str, group: str, seconds: float) -> tu
                 if error is None:
                     values.append((message.value() or b"").decode())
                 else:
-                    told.add(error.name())
+                    errors.add(error.name())
         except KafkaException as failure:
-            told.add(failure.args[0].name())
+            errors.add(failure.args[0].name())
     consumer.close()
-    return values, told
+    return values, errors
 
 
 def test_a_share_consumer_needs_exactly_the_documented_rights(three: Cluster) -> None:
     """docs/acls.md names them: READ on the topic and on the group."""
-    topic, group = create(three, "shared-orders"), "shared-workers"
-    three.add_user("sam")
-    config = three.client_config(user="sam")
+    topic, group = create(three, "shared-orders"), f"shared-workers-{uuid4().hex[:8]}"
+    sam = f"sam-{uuid4().hex[:8]}"
+    three.add_user(sam)
+    config = three.client_config(user=sam)
     admin = AdminClient({**three.client_config(), **QUIET})
     earliest = ConfigEntry("share.auto.offset.reset", "earliest", incremental_operation=AlterConfigOpType.SET)
     resource = ConfigResource(ResourceType.GROUP, group, incremental_configs=[earliest])
@@ -152,26 +158,27 @@ def test_a_share_consumer_needs_exactly_the_documented_rights(three: Cluster) ->
     assert produce(three.client_config(), topic, "hello") is None
     assert config["security.protocol"] == "SASL_SSL"
 
-    assert shared(config, topic, group, 4)[0] == []
-    three.allow("sam", "read", topic=topic)
-    values, told = shared(config, topic, group, 4)
-    assert values == [] and "GROUP_AUTHORIZATION_FAILED" in told
-    three.allow("sam", "read", group=group)
-    values, told = shared(config, topic, group, TIMEOUT_S)
+    assert poll_as_member(config, topic, group, 4)[0] == []
+    three.allow(sam, "read", topic=topic)
+    values, errors = poll_as_member(config, topic, group, 4)
+    assert values == [] and "GROUP_AUTHORIZATION_FAILED" in errors
+    three.allow(sam, "read", group=group)
+    values, errors = poll_as_member(config, topic, group, TIMEOUT_S)
 
-    assert values == ["hello"] and "TOPIC_AUTHORIZATION_FAILED" not in told
+    assert values == ["hello"] and "TOPIC_AUTHORIZATION_FAILED" not in errors
     other = create(three, "others-orders")
     assert produce(three.client_config(), other, "secret") is None
-    assert shared(config, other, group, 4)[0] == []
+    assert poll_as_member(config, other, group, 4)[0] == []
 
 
 def test_a_user_can_do_what_is_allowed_and_nothing_else(three: Cluster) -> None:
-    mine, other = create(three, "anna-orders"), create(three, "bert-orders")
-    password = three.add_user("anna")
-    config = three.client_config(user="anna")
+    anna = f"anna-{uuid4().hex[:8]}"
+    mine, other = create(three, f"{anna}-orders"), create(three, "bert-orders")
+    password = three.add_user(anna)
+    config = three.client_config(user=anna)
 
     before = produce(config, mine, "1", 3)
-    three.allow("anna", "write", "describe", topic="anna-", prefixed=True)
+    three.allow(anna, "write", "describe", topic=f"{anna}-", prefixed=True)
     eventually(lambda: produce(config, mine, "2", 3) is None, "the user may write")
 
     assert before == "TOPIC_AUTHORIZATION_FAILED"
@@ -182,10 +189,11 @@ def test_a_user_can_do_what_is_allowed_and_nothing_else(three: Cluster) -> None:
 def test_only_operations_that_exist_for_groups_are_allowed_on_a_group(three: Cluster) -> None:
     topic = create(three, "shared")
     produce(three.client_config(), topic, "hello")
-    three.add_user("carl", "a password of his own")
-    three.allow("carl", "READ", "WRITE", topic=topic, group="of-carl")
+    carl = f"carl-{uuid4().hex[:8]}"
+    three.add_user(carl, "a password of his own")
+    three.allow(carl, "READ", "WRITE", topic=topic, group=carl)
     consumer = Consumer(
-        {**three.client_config(user="carl"), **QUIET, "group.id": "of-carl", "auto.offset.reset": "earliest"}
+        {**three.client_config(user=carl), **QUIET, "group.id": carl, "auto.offset.reset": "earliest"}
     )
     consumer.subscribe([topic])
 
@@ -195,7 +203,7 @@ def test_only_operations_that_exist_for_groups_are_allowed_on_a_group(three: Clu
     assert message is not None and message.error() is None and message.value() == b"hello"
 
 
-def test_strangers_and_wrong_passwords_are_rejected(three: Cluster) -> None:
+def test_wrong_passwords_and_untrusted_certificates_are_rejected(three: Cluster) -> None:
     wrong = {**three.client_config(), **QUIET, "sasl.password": "guessed"}
     errors: list[KafkaError] = []
     admin = AdminClient({**wrong, "error_cb": errors.append})
@@ -240,7 +248,7 @@ def test_helpers_work_on_a_loop(three: Cluster) -> None:
     assert asyncio.run(on_loop()) == three.client_config(user="dora")["sasl.password"]
 
 
-def test_it_starts_within_seconds_and_leaves_no_thread_and_no_file() -> None:
+def test_a_secured_cluster_starts_within_seconds_and_leaves_no_thread_and_no_file() -> None:
     before = set(threading.enumerate())
     began = time.monotonic()
     cluster = Cluster(nodes=3, secure=True)
@@ -248,39 +256,39 @@ def test_it_starts_within_seconds_and_leaves_no_thread_and_no_file() -> None:
     with cluster:
         took_s = time.monotonic() - began
 
-    assert took_s < 20, "two seconds, and more on a busy machine"
+    assert took_s < 20, "it takes two seconds, and more on a busy machine"
     assert not authority.exists() and not authority.parent.parent.exists()
     # The cluster of the other tests still runs, and may have started another thread for its files meanwhile.
     left = {thread.name for thread in threading.enumerate() if thread not in before}
     assert all(name.startswith("uvloop_") for name in left), left
 
 
-@pytest.mark.parametrize("hurt", ["kill", "isolate", "pause", "restart"])
-def test_clients_survive_faults_of_a_node(hurt: str) -> None:
+@pytest.mark.parametrize("fault", ["kill", "isolate", "pause", "restart"])
+def test_clients_survive_faults_of_a_node(fault: str) -> None:
     with Cluster(nodes=3, secure=True) as cluster:
         topic = create(cluster, "hurt")
-        victim = cluster.leader_of(topic, 0)
-        harm: Callable[[int], None] = getattr(cluster, hurt)
+        node_id = cluster.leader_of(topic, 0)
+        inject: Callable[[int], None] = getattr(cluster, fault)
 
-        harm(victim)
+        inject(node_id)
         # An isolated node still tells clients that it is the leader.
-        others = [one for index, one in enumerate(cluster.bootstrap.split(",")) if index != victim]
+        others = [one for index, one in enumerate(cluster.bootstrap.split(",")) if index != node_id]
         config = {**cluster.client_config(), "bootstrap.servers": ",".join(others)}
-        eventually(lambda: hurt == "restart" or cluster.leader_of(topic, 0) != victim, "another node leads")
+        eventually(lambda: fault == "restart" or cluster.leader_of(topic, 0) != node_id, "another node leads")
         outcome = produce(config, topic, "after")
 
         assert outcome is None
         cluster.heal()
-        cluster.resume(victim)
+        cluster.resume(node_id)
 
 
 def test_a_restarted_cluster_has_the_same_logins_and_topics(tmp_path: Path) -> None:
     with Cluster(nodes=1, secure=True, data=tmp_path) as cluster:
-        create(cluster, "kept")
+        topic = create(cluster, "kept")
         config = cluster.client_config()
     with Cluster(nodes=1, secure=True, data=tmp_path) as cluster:
         assert cluster.client_config() == config
-        assert "kept" in AdminClient({**config, **QUIET}).list_topics(timeout=TIMEOUT_S).topics
+        assert topic in AdminClient({**config, **QUIET}).list_topics(timeout=TIMEOUT_S).topics
     with pytest.raises(ValueError, match="secure=True"):
         Cluster(nodes=1, data=tmp_path)
 

@@ -41,8 +41,8 @@ INFO = ConnectionInfo(
 
 
 @dataclass
-class Line:
-    """A sender, and the peer at the other end of its socket."""
+class SenderAndPeer:
+    """A file sender, the peer at the other end of its socket, and the events that the sender reported."""
 
     sender: FileSender
     peer: socket.socket
@@ -64,7 +64,7 @@ class Line:
         return self.events[0]
 
 
-def on_a_loop(story: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
+def on_a_loop(scene: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
     """Run a test on the same kind of event loop as a node."""
 
     async def until_something_fails(**fixtures: Any) -> None:
@@ -78,11 +78,11 @@ def on_a_loop(story: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., 
 
         asyncio.get_running_loop().set_exception_handler(fail)
         try:
-            await story(**fixtures)
+            await scene(**fixtures)
         except asyncio.CancelledError:
             raise failures[0] from None
 
-    @functools.wraps(story)
+    @functools.wraps(scene)
     def run(**fixtures: Any) -> None:
         uvloop.run(until_something_fails(**fixtures))
 
@@ -90,7 +90,7 @@ def on_a_loop(story: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., 
 
 
 @asynccontextmanager
-async def open_line() -> AsyncIterator[Line]:
+async def sender_and_peer() -> AsyncIterator[SenderAndPeer]:
     ours, peer = socket.socketpair()
     peer.setblocking(False)
     events: list[str] = []
@@ -106,7 +106,7 @@ async def open_line() -> AsyncIterator[Line]:
             failed=events.append,
         )
         ours.close()
-        yield Line(sender, peer, events)
+        yield SenderAndPeer(sender, peer, events)
     sender.close()
     peer.close()
     pipe.close()
@@ -121,58 +121,58 @@ def records(tmp_path: Path) -> FileRecords:
 
 @on_a_loop
 async def test_records_that_fit_the_socket_are_sent_at_once(records: FileRecords) -> None:
-    async with open_line() as line:
+    async with sender_and_peer() as pair:
         part = FileRecords(records.file, 6, 1000)
 
-        assert line.sender.send([b"header", part, b"", b"between", part])
+        assert pair.sender.send([b"header", part, b"", b"between", part])
 
-        assert await line.read(2013) == b"header" + CONTENT[:1000] + b"between" + CONTENT[:1000]
-        assert not line.events
+        assert await pair.read(2013) == b"header" + CONTENT[:1000] + b"between" + CONTENT[:1000]
+        assert not pair.events
 
 
 @on_a_loop
-async def test_others_get_a_turn_between_records_but_not_before_a_tail(
+async def test_other_connections_get_a_turn_between_records_but_not_before_a_tail(
     records: FileRecords, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ottla.node.net.file_sender.MAX_BYTES_PER_TURN", 1000)
-    async with open_line() as line:
+    async with sender_and_peer() as pair:
         part = FileRecords(records.file, 6, 1000)
 
-        assert line.sender.send([b"header", part, b"tail"])
-        assert not line.sender.send([b"header", part, b"between", part, b"tail"])
+        assert pair.sender.send([b"header", part, b"tail"])
+        assert not pair.sender.send([b"header", part, b"between", part, b"tail"])
 
-        assert await line.event() == "finished"
+        assert await pair.event() == "finished"
         sent = b"header" + CONTENT[:1000] + b"tail"
         sent += b"header" + CONTENT[:1000] + b"between" + CONTENT[:1000] + b"tail"
-        assert await line.read(len(sent)) == sent
+        assert await pair.read(len(sent)) == sent
 
 
 @on_a_loop
 async def test_bytes_that_do_not_fit_the_socket_follow_as_the_peer_reads(records: FileRecords) -> None:
-    async with open_line() as line:
+    async with sender_and_peer() as pair:
         large = os.urandom(200_000)
 
-        assert not line.sender.send([b"header", records, large, records, b"tail"])
-        assert line.sender.is_sending
+        assert not pair.sender.send([b"header", records, large, records, b"tail"])
+        assert pair.sender.is_sending
 
         expected = b"header" + CONTENT + large + CONTENT + b"tail"
-        assert await line.read(len(expected)) == expected
-        assert await line.event() == "finished"
-        assert not line.sender.is_sending
-        assert line.sender.send([b"next"])
-        assert line.events == ["finished"]
+        assert await pair.read(len(expected)) == expected
+        assert await pair.event() == "finished"
+        assert not pair.sender.is_sending
+        assert pair.sender.send([b"next"])
+        assert pair.events == ["finished"]
 
 
 @on_a_loop
 async def test_a_peer_that_closes_half_way_ends_the_answer(records: FileRecords) -> None:
-    async with open_line() as line:
-        line.sender.send([records])
-        await line.read(100_000)
+    async with sender_and_peer() as pair:
+        pair.sender.send([records])
+        await pair.read(100_000)
 
-        line.peer.close()
+        pair.peer.close()
 
-        assert "could not be sent" in await line.event()
-        assert not line.sender.is_sending
+        assert "could not be sent" in await pair.event()
+        assert not pair.sender.is_sending
 
 
 @on_a_loop
@@ -182,77 +182,77 @@ async def test_a_response_that_cannot_be_assembled_leaves_nothing_for_the_next_p
     def fail(*_: object) -> int:
         raise MemoryError
 
-    async with open_line() as line:
+    async with sender_and_peer() as pair:
         with monkeypatch.context() as patched, pytest.raises(MemoryError):
             patched.setattr(type(records.file), "send_to", fail)
-            line.sender.send([b"of one", FileRecords(records.file, 6, 1000)])
-        line.sender._pieces.clear()
+            pair.sender.send([b"of one", FileRecords(records.file, 6, 1000)])
+        pair.sender._pieces.clear()
 
-        assert line.sender.send([b"of the next"])
+        assert pair.sender.send([b"of the next"])
 
-        assert await line.read(11) == b"of the next"
+        assert await pair.read(11) == b"of the next"
 
 
 @on_a_loop
 async def test_a_file_that_is_cut_half_way_ends_the_answer(records: FileRecords) -> None:
-    async with open_line() as line:
-        line.sender.send([records])
+    async with sender_and_peer() as pair:
+        pair.sender.send([records])
         records.file.truncate(500_000)
 
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.05):
-                await line.read(len(CONTENT))
+                await pair.read(len(CONTENT))
 
-        assert "was truncated" in await line.event()
+        assert "was truncated" in await pair.event()
 
 
 @on_a_loop
 async def test_records_outside_the_page_cache_are_read_in_a_thread() -> None:
-    async with open_line() as line:
+    async with sender_and_peer() as pair:
         disk = MemoryDisk()
         disk.is_sendable = True
         disk.make_directory(Path("/data"))
         file: MemoryFile = disk.open(Path("/data/log"), create=True)
         file.write_at(0, [CONTENT])
-        line.sender.send([b"header", FileRecords(file, 0, len(CONTENT)), b"tail"])
+        pair.sender.send([b"header", FileRecords(file, 0, len(CONTENT)), b"tail"])
 
         disk.is_cached = False
 
-        assert await line.read(len(CONTENT) + 10) == b"header" + CONTENT + b"tail"
-        assert await line.event() == "finished"
+        assert await pair.read(len(CONTENT) + 10) == b"header" + CONTENT + b"tail"
+        assert await pair.event() == "finished"
 
 
 @on_a_loop
 async def test_records_evicted_before_the_first_byte_are_read_in_a_thread() -> None:
-    async with open_line() as line:
+    async with sender_and_peer() as pair:
         disk = MemoryDisk()
         disk.make_directory(Path("/data"))
         file = disk.open(Path("/data/log"), create=True)
         file.write_at(0, [CONTENT])
 
-        assert not line.sender.send([b"header", FileRecords(file, 0, 1000), b"tail"])
+        assert not pair.sender.send([b"header", FileRecords(file, 0, 1000), b"tail"])
 
-        assert await line.read(1010) == b"header" + CONTENT[:1000] + b"tail"
-        assert await line.event() == "finished"
+        assert await pair.read(1010) == b"header" + CONTENT[:1000] + b"tail"
+        assert await pair.event() == "finished"
 
 
 @on_a_loop
 async def test_a_disk_that_fails_half_way_ends_the_answer() -> None:
-    async with open_line() as line:
+    async with sender_and_peer() as pair:
         disk = MemoryDisk()
         disk.is_sendable = True
         disk.make_directory(Path("/data"))
         file = disk.open(Path("/data/log"), create=True)
         file.write_at(0, [CONTENT])
-        line.sender.send([FileRecords(file, 0, len(CONTENT))])
+        pair.sender.send([FileRecords(file, 0, len(CONTENT))])
         disk.is_cached, disk.fail_reads = False, True
 
-        await line.read(10_000)
+        await pair.read(10_000)
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.05):
-                await line.read(len(CONTENT))
+                await pair.read(len(CONTENT))
 
-        assert "could not be sent" in await line.event()
+        assert "could not be sent" in await pair.event()
 
 
 class OneConnection:
@@ -263,7 +263,7 @@ class OneConnection:
         self.memory = ReceiveMemory()
         self.unsent = UnsentAnswers()
         self.gathered = GatheredAnswers(self.loop)
-        self.must_rest = lambda: False
+        self.must_pause = lambda: False
         self.login_gate = None
         self.service = Service(serve=lambda _, frame: answer(bytes(frame)), fail=self._fail)
         self.send_buffers, self.receive_windows = SendBuffers(64 * 1024), ReceiveWindows(0)
@@ -290,7 +290,7 @@ class OneConnection:
     def forget(self, _: Connection) -> None:
         self.pipe.close()
 
-    def complain(self, _: ConnectionInfo, reason: str) -> None: ...
+    def log_rejected(self, _: ConnectionInfo, reason: str) -> None: ...
 
 
 def frame(body: bytes) -> bytes:

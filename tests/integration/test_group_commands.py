@@ -32,7 +32,7 @@ def group() -> str:
     return f"group-{uuid4().hex[:8]}"
 
 
-def told(node: Server, *arguments: str) -> Any:
+def json_of(node: Server, *arguments: str) -> Any:
     return json.loads(ottla(node.bootstrap, "group", *arguments, "--output", "json"))
 
 
@@ -40,7 +40,7 @@ def join(node: Server, group: str, topic: str) -> "subprocess.Popen[str]":
     """Start a member that keeps reading; return when the group is stable."""
     member = start(node.bootstrap, "consume", topic, "--group", group)
     deadline = time.monotonic() + TIMEOUT_S
-    while [one["state"] for one in told(node, "list") if one["group"] == group] != ["Stable"]:
+    while [one["state"] for one in json_of(node, "list") if one["group"] == group] != ["Stable"]:
         assert time.monotonic() < deadline
     return member
 
@@ -53,34 +53,34 @@ def leave(member: "subprocess.Popen[str]") -> None:
 
 
 def offsets(node: Server, group: str) -> list[int | None]:
-    return [one["committed"] for one in told(node, "describe", group)[0]["partitions"]]
+    return [one["committed"] for one in json_of(node, "describe", group)[0]["partitions"]]
 
 
 def reset(node: Server, group: str, *arguments: str) -> list[int]:
-    return [one["new_offset"] for one in told(node, "reset", group, *arguments)]
+    return [one["new_offset"] for one in json_of(node, "reset", group, *arguments)]
 
 
 def test_the_reasons_of_rebalances_are_shown(node: Server, topic: str, group: str) -> None:
     leave(join(node, group, topic))
 
-    [described] = told(node, "describe", group, "--timeline")
+    [described] = json_of(node, "describe", group, "--timeline")
     joined, left = described["rebalances"]
     assert [one["cause"] for one in joined["events"]] == ["MemberJoined"]
     assert [one["cause"] for one in left["events"]] == ["MemberLeft"]
     assert (joined["generation_after"], joined["members"], left["members"]) == (1, 1, 0)
-    assert "rebalances" not in told(node, "describe", group)[0]
-    told_people = ottla(node.bootstrap, "group", "describe", group, "--timeline").splitlines()
-    assert told_people[-2].split()[2:5] == ["0", "->", "1"]
+    assert "rebalances" not in json_of(node, "describe", group)[0]
+    table = ottla(node.bootstrap, "group", "describe", group, "--timeline").splitlines()
+    assert table[-2].split()[2:5] == ["0", "->", "1"]
 
 
 def test_the_reasons_of_rebalances_of_a_kip_848_group_are_shown(node: Server, topic: str, group: str) -> None:
-    asked = {"subscribed_topic_names": [topic], "topic_partitions": [], "rebalance_timeout_ms": 60_000}
+    request = {"subscribed_topic_names": [topic], "topic_partitions": [], "rebalance_timeout_ms": 60_000}
     with WireClient(node.bootstrap) as client:
         for epoch in (0, -1):
             member = {"group_id": group, "member_id": "anna", "member_epoch": epoch}
-            assert client.call("consumer_group_heartbeat", 1, **member, **asked).error_code == 0
+            assert client.call("consumer_group_heartbeat", 1, **member, **request).error_code == 0
 
-    [described] = told(node, "describe", group, "--timeline")
+    [described] = json_of(node, "describe", group, "--timeline")
 
     joined, left = described["rebalances"]
     assert [(one["cause"], one["member"]) for one in joined["events"]] == [("MemberJoined", "anna")]
@@ -92,8 +92,8 @@ def test_a_group_from_its_first_member_to_its_end(node: Server, topic: str, grou
     where = node.bootstrap
     member = join(node, group, topic)
 
-    [described] = told(node, "describe", group)
-    [one] = told(node, "members", group)
+    [described] = json_of(node, "describe", group)
+    [one] = json_of(node, "members", group)
     assert (described["state"], described["type"], described["assignor"]) == ("Stable", "classic", "range")
     assert [place["partition"] for place in one["partitions"]] == [0, 1] and one["client"] == "ottla"
     assert {place["member"] for place in described["partitions"]} == {one["member"]}
@@ -138,7 +138,7 @@ def test_a_group_has_settings_of_its_own(node: Server, group: str) -> None:
     assert ottla(where, "group", "config", group, "--set", f"{session}=50000").startswith("changed")
 
     assert ottla(where, "group", "config", group) == f"{session}=50000\n"
-    shown = {one["name"]: (one["value"], one["source"]) for one in told(node, "config", group, "--all")}
+    shown = {one["name"]: (one["value"], one["source"]) for one in json_of(node, "config", group, "--all")}
     assert shown[session] == ("50000", "group")
     assert shown["consumer.heartbeat.interval.ms"] == ("5000", "default")
     refused = ottla(where, "group", "config", group, "--set", f"{session}=1", code=1)
@@ -151,7 +151,7 @@ def test_groups_are_listed_by_state_and_type(node: Server, topic: str, group: st
     ottla(node.bootstrap, "group", "reset", group, "--to-latest", "--topic", topic, "--execute")
 
     def is_listed(*arguments: str) -> bool:
-        return group in [one["group"] for one in told(node, "list", *arguments)]
+        return group in [one["group"] for one in json_of(node, "list", *arguments)]
 
     assert is_listed() and is_listed("--state", "stable,empty", "--type", "Classic")
     assert not is_listed("--state", "stable") and not is_listed("--type", "share")
@@ -169,7 +169,7 @@ def test_a_reset_is_a_dry_run_by_default(node: Server, topic: str, group: str) -
     assert offsets(node, group) == [4, 4]
 
 
-def test_every_way_to_reset(node: Server, topic: str, group: str, tmp_path: Path) -> None:
+def test_offsets_are_reset_in_every_way(node: Server, topic: str, group: str, tmp_path: Path) -> None:
     where = node.bootstrap
     reset(node, group, "--to-offset", "4", "--topic", f"{topic}:0", "--execute")
     every = ("--topic", topic)
@@ -194,9 +194,7 @@ def test_every_way_to_reset(node: Server, topic: str, group: str, tmp_path: Path
     assert reset(node, group, "--from-file", str(plan)) == [1]
 
 
-def test_several_groups_are_reset_together_or_not_at_all(
-    node: Server, topic: str, group: str, tmp_path: Path
-) -> None:
+def test_several_groups_are_reset_together_or_not_at_all(node: Server, topic: str, group: str) -> None:
     busy = f"{group}-busy"
     member = join(node, busy, topic)
 
@@ -213,21 +211,21 @@ def test_all_groups_are_reset_but_those_with_members(
     node: Server, topic: str, group: str, tmp_path: Path
 ) -> None:
     """Only the plan from a file is executed, since the node has groups of other tests, too."""
-    busy, calm = f"{group}-busy", f"{group}-calm"
-    reset(node, calm, "--to-offset", "4", "--topic", topic, "--execute")
+    busy, idle = f"{group}-busy", f"{group}-calm"
+    reset(node, idle, "--to-offset", "4", "--topic", topic, "--execute")
     member = join(node, busy, topic)
     plan = tmp_path / "plan.csv"
-    plan.write_text("".join(f"{one},{topic},0,2\n" for one in (busy, calm, f"{group}-nobody")))
+    plan.write_text("".join(f"{one},{topic},0,2\n" for one in (busy, idle, f"{group}-nobody")))
 
     command = start(node.bootstrap, "group", "reset", "--all-groups", "--shift-by", "-1", "--topic", topic)
-    shown, said = command.communicate(timeout=TIMEOUT_S)
+    shown, errors = command.communicate(timeout=TIMEOUT_S)
     done = ottla(node.bootstrap, "group", "reset", "--all", "--from-file", str(plan), "--execute", code=1)
     leave(member)
 
-    assert [line.split()[-2:] for line in shown.splitlines() if line.startswith(calm)] == [["4", "3"]] * 2
-    assert command.returncode == 1 and f"Group {busy} is active (Stable)" in said
+    assert [line.split()[-2:] for line in shown.splitlines() if line.startswith(idle)] == [["4", "3"]] * 2
+    assert command.returncode == 1 and f"Group {busy} is active (Stable)" in errors
     assert f"Group {busy} is active (Stable)" in done
-    assert offsets(node, calm) == [2, 4]
+    assert offsets(node, idle) == [2, 4]
     assert f"{group}-nobody" not in ottla(node.bootstrap, "group", "list")
 
 
@@ -251,7 +249,7 @@ def test_an_invalid_reset_is_rejected(node: Server, arguments: list[str], code: 
     assert words in ottla(node.bootstrap, "group", "reset", "nobody", *arguments, code=code)
 
 
-def test_lag_in_records_and_in_seconds(node: Server, topic: str, group: str) -> None:
+def test_lag_is_shown_in_records_and_in_seconds(node: Server, topic: str, group: str) -> None:
     where = node.bootstrap
     an_hour_ago = str(int(time.time() * 1000) - 3_600_000)
     old = f'{{"value":"old","partition":0,"timestamp":{an_hour_ago}}}\n'
@@ -259,7 +257,7 @@ def test_lag_in_records_and_in_seconds(node: Server, topic: str, group: str) -> 
     reset(node, group, "--to-offset", "10", "--topic", f"{topic}:0", "--execute")
     reset(node, group, "--to-latest", "--topic", f"{topic}:1", "--execute")
 
-    [found] = told(node, "lag", group)
+    [found] = json_of(node, "lag", group)
     one, other = found["partitions"]
 
     assert (one["committed"], one["end"], one["lag"]) == (10, 21, 11)
@@ -269,16 +267,16 @@ def test_lag_in_records_and_in_seconds(node: Server, topic: str, group: str) -> 
     assert f"{group} lags by 11 records" in ottla(where, "group", "lag", group, "--max-lag", "10", code=1)
     assert " s, more than 60 s" in ottla(where, "group", "lag", group, "--max-seconds", "60", code=1)
     ottla(where, "group", "lag", group, "--max-lag", "11", "--max-seconds", "7200")
-    assert told(node, "lag", group, "--topic", f"{topic}:1")[0]["lag"] == 0
-    assert group in [one["group"] for one in told(node, "lag", "--all")]
+    assert json_of(node, "lag", group, "--topic", f"{topic}:1")[0]["lag"] == 0
+    assert group in [one["group"] for one in json_of(node, "lag", "--all")]
 
 
-def test_lag_of_deleted_records(node: Server, topic: str, group: str) -> None:
+def test_deleted_records_count_as_lag(node: Server, topic: str, group: str) -> None:
     reset(node, group, "--to-offset", "2", "--topic", f"{topic}:0", "--execute")
     delete_records(node, topic, 6)
-    [before_start] = told(node, "lag", group)[0]["partitions"]
+    [before_start] = json_of(node, "lag", group)[0]["partitions"]
     delete_records(node, topic, 10)
-    [nothing_left] = told(node, "lag", group)[0]["partitions"]
+    [nothing_left] = json_of(node, "lag", group)[0]["partitions"]
 
     assert before_start["lag"] == 8 and 0 < before_start["seconds"] < TIMEOUT_S
     assert (nothing_left["lag"], nothing_left["seconds"]) == (8, 0)
@@ -311,7 +309,7 @@ def test_an_assigned_partition_without_a_commit_has_no_lag(node: Server, group: 
     ottla(node.bootstrap, "topic", "create", name)
     member = join(node, group, name)
 
-    [one] = told(node, "lag", group)[0]["partitions"]
+    [one] = json_of(node, "lag", group)[0]["partitions"]
     leave(member)
 
     assert (one["committed"], one["end"], one["lag"], one["seconds"]) == (None, 0, None, None)

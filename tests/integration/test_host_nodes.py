@@ -113,14 +113,14 @@ def test_the_doctor_looks_at_each_node_of_a_host(start_host: StartHost, tmp_path
     command = [sys.executable, "-m", "ottla", "doctor", "--config", file]
     command += ["--override", f"ottla.nodes.per.host={NODES}"]
 
-    def examine() -> str:
+    def diagnose() -> str:
         return subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=TIMEOUT_S).stdout
 
-    assert "nothing is wrong" in examine()
+    assert "nothing is wrong" in diagnose()
     host.terminate()
     assert host.wait(TIMEOUT_S) == 0
     with socket.create_server(("127.0.0.1", port)):
-        assert f"cannot be opened: another process, which does not answer, uses port {port}" in examine()
+        assert f"cannot be opened: another process, which does not answer, uses port {port}" in diagnose()
 
 
 def test_the_nodes_of_a_secured_host_replicate(start_host: StartHost, tmp_path: Path) -> None:
@@ -147,7 +147,7 @@ def test_the_nodes_of_a_secured_host_replicate(start_host: StartHost, tmp_path: 
         lambda: json.loads(
             ottla(tmp_path, "topic", "describe", "orders", "--output", "json", *client).stdout
         ),
-        lambda told: sorted(told[0]["partitions"][0]["in_sync_replicas"]) == [10, 11],
+        lambda topics: sorted(topics[0]["partitions"][0]["in_sync_replicas"]) == [10, 11],
         TIMEOUT_S,
     )
 

@@ -14,7 +14,7 @@ from aiohttp import web
 from ottla.node.security import trust_file
 from ottla.node.security.jwks import MAX_DOCUMENT_BYTES
 from ottla.node.security.jwks_fetcher import JwksFetcher
-from ottla.node.security.jwks_schedule import ASKED_PAUSE_MS
+from ottla.node.security.jwks_schedule import TOKEN_FETCH_PAUSE_MS
 from ottla.node.security.sasl.oauthbearer import INVALID_TOKEN, OauthBearerExchange
 from ottla.node.security.token_verifier import TokenVerifier
 from ottla.node.settings.oauthbearer_settings import JwksPauses, OauthBearer, TokenRules
@@ -55,7 +55,7 @@ class Provider:
         return self.answer()
 
 
-def run(story: Callable[[Provider, JwksFetcher], Awaitable[None]], *, is_trusted: bool = True) -> None:
+def run(act: Callable[[Provider, JwksFetcher], Awaitable[None]], *, is_trusted: bool = True) -> None:
     async def scene() -> None:
         ca = trustme.CA()
         provider = Provider(ca)
@@ -67,7 +67,7 @@ def run(story: Callable[[Provider, JwksFetcher], Awaitable[None]], *, is_trusted
             fetcher = JwksFetcher(
                 provider.url, allowed_hosts=("localhost",), pauses=PAUSES, trust=lambda: trust
             )
-            await asyncio.wait_for(story(provider, fetcher), WAIT_S)
+            await asyncio.wait_for(act(provider, fetcher), WAIT_S)
         finally:
             await runner.cleanup()
 
@@ -75,7 +75,7 @@ def run(story: Callable[[Provider, JwksFetcher], Awaitable[None]], *, is_trusted
 
 
 def test_keys_are_fetched_and_stay_when_the_provider_fails() -> None:
-    async def story(provider: Provider, fetcher: JwksFetcher) -> None:
+    async def scene(provider: Provider, fetcher: JwksFetcher) -> None:
         assert fetcher.keys.keys == () and fetcher.problem
         await fetcher.fetch()
         found = fetcher.keys
@@ -85,7 +85,7 @@ def test_keys_are_fetched_and_stay_when_the_provider_fails() -> None:
         assert [key.kid for key in found.keys] == ["rsa"]
         assert fetcher.keys is found and "500" in fetcher.problem
 
-    run(story)
+    run(scene)
 
 
 @pytest.mark.parametrize(
@@ -99,15 +99,15 @@ def test_keys_are_fetched_and_stay_when_the_provider_fails() -> None:
     ],
     ids=["redirect", "too large", "no JSON", "compressed", "no key"],
 )
-def test_a_response_that_is_no_key_set_is_ignored(answer: Callable[[], web.Response], problem: str) -> None:
-    async def story(provider: Provider, fetcher: JwksFetcher) -> None:
+def test_a_response_without_a_usable_key_is_ignored(answer: Callable[[], web.Response], problem: str) -> None:
+    async def scene(provider: Provider, fetcher: JwksFetcher) -> None:
         provider.answer = answer
         await fetcher.fetch()
 
         assert problem in fetcher.problem and fetcher.keys.keys == ()
         assert provider.requests == 1, "a redirect is not followed"
 
-    run(story)
+    run(scene)
 
 
 def test_tokens_are_verified_with_current_keys_and_a_new_key_is_fetched(tmp_path: Path) -> None:
@@ -139,7 +139,7 @@ def test_tokens_are_verified_with_current_keys_and_a_new_key_is_fetched(tmp_path
             provider.answer = lambda: web.Response(body=document(public_jwk("other")))
             again = OauthBearerExchange(verifier.verify)
             assert again.respond(message(token(claims(now_s), key="other"))) == INVALID_TOKEN.encode()
-            while provider.requests < 2 or not is_known(verifier):
+            while provider.requests < 2 or not is_accepted(verifier):
                 await asyncio.sleep(0.01)
         finally:
             running.cancel()
@@ -150,12 +150,12 @@ def test_tokens_are_verified_with_current_keys_and_a_new_key_is_fetched(tmp_path
     def message(text: str) -> bytes:
         return b"n,,\x01auth=Bearer %b\x01\x01" % text.encode()
 
-    def is_known(verifier: TokenVerifier) -> bool:
+    def is_accepted(verifier: TokenVerifier) -> bool:
         exchange = OauthBearerExchange(verifier.verify)
         return exchange.respond(message(token(claims(now_s), key="other"))) == b"" and exchange.is_complete
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("ottla.node.security.jwks_schedule.ASKED_PAUSE_MS", 50)
+        patch.setattr("ottla.node.security.jwks_schedule.TOKEN_FETCH_PAUSE_MS", 50)
         asyncio.run(asyncio.wait_for(scene(), WAIT_S))
 
 
@@ -200,17 +200,17 @@ def test_a_provider_with_a_new_ca_is_trusted_once_the_file_has_it(
     asyncio.run(asyncio.wait_for(scene(), WAIT_S))
 
 
-def test_an_untrusted_provider_is_not_asked() -> None:
-    async def story(provider: Provider, fetcher: JwksFetcher) -> None:
+def test_an_untrusted_provider_gets_no_request() -> None:
+    async def scene(provider: Provider, fetcher: JwksFetcher) -> None:
         await fetcher.fetch()
 
         assert "CERTIFICATE_VERIFY_FAILED" in fetcher.problem and provider.requests == 0
 
-    run(story, is_trusted=False)
+    run(scene, is_trusted=False)
 
 
 def test_a_failed_fetch_is_repeated_until_it_succeeds() -> None:
-    async def story(provider: Provider, fetcher: JwksFetcher) -> None:
+    async def scene(provider: Provider, fetcher: JwksFetcher) -> None:
         provider.answer = lambda: web.Response(body=GOOD, status=500 if provider.requests < 4 else 200)
         running = asyncio.ensure_future(fetcher.run())
         while fetcher.problem:
@@ -221,15 +221,15 @@ def test_a_failed_fetch_is_repeated_until_it_succeeds() -> None:
 
         assert provider.requests == 4 and fetcher.keys.keys
 
-    run(story)
+    run(scene)
 
 
-def test_an_unknown_key_is_fetched_and_made_up_keys_cause_no_storm(
+def test_an_unknown_key_is_fetched_and_a_thousand_made_up_ones_cause_one_request(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("ottla.node.security.jwks_schedule.ASKED_PAUSE_MS", 200)
+    monkeypatch.setattr("ottla.node.security.jwks_schedule.TOKEN_FETCH_PAUSE_MS", 200)
 
-    async def story(provider: Provider, fetcher: JwksFetcher) -> None:
+    async def scene(provider: Provider, fetcher: JwksFetcher) -> None:
         running = asyncio.ensure_future(fetcher.run())
         while fetcher.problem:
             await asyncio.sleep(0.01)
@@ -245,5 +245,5 @@ def test_an_unknown_key_is_fetched_and_made_up_keys_cause_no_storm(
 
         assert provider.requests == 2
 
-    assert ASKED_PAUSE_MS > 200
-    run(story)
+    assert TOKEN_FETCH_PAUSE_MS > 200
+    run(scene)

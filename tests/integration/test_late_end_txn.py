@@ -1,4 +1,4 @@
-"""An EndTxn that arrives seconds after its client gave it up decides nothing (KAFKA-17754)."""
+"""An EndTxn that arrives seconds after its client gave it up has no effect (KAFKA-17754)."""
 
 import contextlib
 from collections.abc import Callable
@@ -43,21 +43,21 @@ def test_a_late_end_txn_closes_its_connection_and_the_next_transaction_continues
 ) -> None:
     node = embedded()
     with (
-        contextlib.closing(WireClient(node.bootstrap)) as given_up,
+        contextlib.closing(WireClient(node.bootstrap)) as timed_out,
         contextlib.closing(WireClient(node.bootstrap)) as other,
         contextlib.closing(WireClient(node.bootstrap)) as client,
     ):
         wanted = {"name": TOPIC, "num_partitions": 1, "replication_factor": 1}
         assert only(other.call("create_topics", 7, topics=[wanted], timeout_ms=10_000).topics).error_code == 0
-        producer = begin(given_up)
-        add(given_up, producer)
-        late = given_up.frame("end_txn", 4, **ID, **producer, committed=True)
+        producer = begin(timed_out)
+        add(timed_out, producer)
+        late = timed_out.frame("end_txn", 4, **ID, **producer, committed=True)
         assert client.call("end_txn", 4, **ID, **producer, committed=True).error_code == 0
         add(client, producer)
 
-        given_up.send_bytes(late)
+        timed_out.send_bytes(late)
 
-        assert given_up.is_closed()
+        assert timed_out.is_closed()
         assert state(other) == "Ongoing"
         assert client.call("end_txn", 4, **ID, **producer, committed=False).error_code == 0
         assert eventually(lambda: state(other), lambda found: found == "CompleteAbort") == "CompleteAbort"

@@ -12,7 +12,7 @@ import pytest
 
 from ottla.node.net.connection_reserve import MAX_LOCAL
 from tests.compat.batches import batch
-from tests.compat.servers import Server, StartNode, children_of, start_ottla
+from tests.compat.servers import Server, StartNode, descendants_of, start_ottla
 from tests.compat.wire_client import Closed, WireClient, eventually, only
 
 MEGABYTE = 1 << 20
@@ -32,7 +32,7 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 def rss_bytes(server: Server) -> int:
     total = 0
-    for pid in [server.process.pid, *children_of(server.process.pid)]:
+    for pid in [server.process.pid, *descendants_of(server.process.pid)]:
         found = re.search(r"^VmRSS:\s+(\d+) kB", Path(f"/proc/{pid}/status").read_text(), flags=re.M)
         total += int(found[1]) * 1024 if found else 0
     return total
@@ -211,19 +211,19 @@ def test_a_client_that_never_reads_does_not_fill_the_memory(node: Server) -> Non
 
 
 @pytest.mark.parametrize(
-    ("setting", "story"),
+    ("setting", "kind"),
     [
         ("connections.max.idle.ms=1000", "idle"),
         ("max.connections.per.ip=3", "many"),
         ("max.connections=3", "many"),
     ],
 )
-def test_connections_are_limited(tmp_path: Path, start_node: StartNode, setting: str, story: str) -> None:
+def test_connections_are_limited(tmp_path: Path, start_node: StartNode, setting: str, kind: str) -> None:
     server = start_node(tmp_path, setting)
     clients = [WireClient(server.bootstrap) for _ in range(3)]
     for client in clients:
         client.call("api_versions", 0)
-    if story == "idle":
+    if kind == "idle":
         clients[0].socket.settimeout(60)
         assert clients[0].is_closed()
     else:

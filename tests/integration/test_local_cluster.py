@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
@@ -37,12 +38,12 @@ Up = Callable[..., "subprocess.Popen[str]"]
 @pytest.fixture
 def up(tmp_path: Path) -> Iterator[Up]:
     """Yield `up(options)`, which runs `cluster up` in `tmp_path` until the end of the test."""
-    with ups(tmp_path) as start:
+    with clusters_in(tmp_path) as start:
         yield start
 
 
 @contextmanager
-def ups(data: Path) -> Iterator[Up]:
+def clusters_in(data: Path) -> Iterator[Up]:
     """Yield a function that starts clusters in `data`; all of them end with the block."""
     running: list[subprocess.Popen[str]] = []
 
@@ -87,7 +88,7 @@ class LocalCluster:
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     """Start a cluster for all tests that leave its nodes running."""
     data = tmp_path_factory.mktemp("local")
-    with ups(data) as start:
+    with clusters_in(data) as start:
         process = start("--override", "num.partitions=7")
         yield LocalCluster(process=process, data=data, addresses=wait_until_ready(process), start=start)
         process.terminate()
@@ -142,17 +143,18 @@ def test_each_node_has_a_process_and_a_home(cluster: LocalCluster) -> None:
 
 
 def test_a_killed_node_stays_down_until_it_is_restarted_and_catches_up(cluster: LocalCluster) -> None:
+    topic = f"topic-{uuid4().hex[:8]}"
     created = ("--partitions", "1", "--replicas", str(NODES), "-c", "min.insync.replicas=2")
-    cluster.run("topic", "create", "t", *created)
-    cluster.run("produce", "t", given="before\n")
-    leader = cluster.partition("t")["leader"]
+    cluster.run("topic", "create", topic, *created)
+    cluster.run("produce", topic, given="before\n")
+    leader = cluster.partition(topic)["leader"]
     killed = pid_of(cluster.data, leader)
 
     os.kill(killed, signal.SIGKILL)
     assert cluster.process.stderr is not None
-    said = cluster.process.stderr.readline()
+    text = cluster.process.stderr.readline()
     assert not is_running(killed)
-    cluster.run("produce", "t", given="meanwhile\n")
+    cluster.run("produce", topic, given="meanwhile\n")
     again = ottla("cluster", "start-node", str(cluster.data), str(leader))
     out, errors = again.communicate(timeout=TIMEOUT_S)
     renewed = pid_of(cluster.data, leader)
@@ -160,13 +162,13 @@ def test_a_killed_node_stays_down_until_it_is_restarted_and_catches_up(cluster: 
     _, refusal = twice.communicate(timeout=TIMEOUT_S)
 
     start_again = f"restart it with `ottla cluster start-node {cluster.data} {leader}`.\n"
-    assert said == f"Node {leader} was killed by SIGKILL; {start_again}"
+    assert text == f"Node {leader} was killed by SIGKILL; {start_again}"
     assert (again.returncode, errors) == (0, "")
     assert out.startswith(f"READY node={leader} pid={renewed} bootstrap=127.0.0.1:") and renewed != killed
     assert twice.returncode == 1
     assert refusal == f"ottla: Node {leader} is already running as process {renewed}.\n"
-    assert cluster.run("consume", "t", "--until-end") == "before\nmeanwhile\n"
-    eventually(lambda: len(cluster.partition("t")["in_sync_replicas"]) == NODES, "the node has caught up")
+    assert cluster.run("consume", topic, "--until-end") == "before\nmeanwhile\n"
+    eventually(lambda: len(cluster.partition(topic)["in_sync_replicas"]) == NODES, "the node has caught up")
 
 
 def test_a_voter_with_restored_files_elects_no_leader_without_entries_that_it_acknowledged(
@@ -177,7 +179,7 @@ def test_a_voter_with_restored_files_elects_no_leader_without_entries_that_it_ac
     copied, lagging = (one["node"] for one in status["voters"] if one["node"] != leader)
     home, copy = cluster.data / f"node-{copied}", cluster.data / "copy"
 
-    def put_down(node: int) -> None:
+    def kill_node(node: int) -> None:
         pid = pid_of(cluster.data, node)
         os.kill(pid, signal.SIGKILL)
         eventually(lambda: not is_running(pid), "the node has ended")
@@ -189,13 +191,14 @@ def test_a_voter_with_restored_files_elects_no_leader_without_entries_that_it_ac
         _, errors = begun.communicate(timeout=2 * TIMEOUT_S)
         assert begun.returncode == 0, errors
 
-    put_down(copied)
+    kill_node(copied)
     shutil.copytree(home / "data", copy)
     wait_for(start(copied))
-    put_down(lagging)
-    cluster.run("topic", "create", "later", "--partitions", "1")
-    put_down(copied)
-    put_down(leader)
+    kill_node(lagging)
+    later = f"later-{uuid4().hex[:8]}"
+    cluster.run("topic", "create", later, "--partitions", "1")
+    kill_node(copied)
+    kill_node(leader)
     shutil.rmtree(home / "data")
     copy.rename(home / "data")
     begun = [start(copied), start(lagging)]
@@ -208,10 +211,10 @@ def test_a_voter_with_restored_files_elects_no_leader_without_entries_that_it_ac
     for one in (start(leader), *begun):
         wait_for(one)
 
-    said = (home / "node.log").read_text()
-    assert "The data directory of this voter is a copy" in said
-    assert "This voter can vote again" in said
-    assert "later" in cluster.run("topic", "list")
+    text = (home / "node.log").read_text()
+    assert "The data directory of this voter is a copy" in text
+    assert "This voter can vote again" in text
+    assert later in cluster.run("topic", "list")
     status = json.loads(cluster.run("quorum", "status", "--output", "json"))
     assert [one["is_disk_old"] or one["is_disk_copied"] for one in status["voters"]] == [False] * NODES
 
@@ -312,9 +315,9 @@ def test_a_secured_cluster_serves_clients_that_use_the_printed_file(tmp_path: Pa
     process = ottla("cluster", "up", "--secure", "--base-port", base_port, *at(tmp_path / "c"))
     try:
         assert process.stdout is not None
-        told = [process.stdout.readline() for _ in range(3)]
-        found = re.search(r"--command-config (\S+)\n", told[2])
-        assert told[0].startswith("READY ") and "https://" in told[0] and found is not None, told
+        lines = [process.stdout.readline() for _ in range(3)]
+        found = re.search(r"--command-config (\S+)\n", lines[2])
+        assert lines[0].startswith("READY ") and "https://" in lines[0] and found is not None, lines
         config = ("--command-config", str(ROOT / found[1]))
         created = ottla("topic", "create", "t", "--replicas", str(NODES), *config)
         created.communicate(timeout=TIMEOUT_S)

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.slow
 SESSION = {"broker.session.timeout.ms": "3000", "broker.heartbeat.interval.ms": "300"}
 TIMEOUT_S = 20
 # Commands that change nothing, with the text on stderr besides the warning, and the exit code.
-LOOKS: dict[str, tuple[tuple[str, ...], str, int | None]] = {
+READING_COMMANDS: dict[str, tuple[tuple[str, ...], str, int | None]] = {
     "topic list": ((), "", 0),
     "topic describe": (("t",), "", 0),
     "topic config": (("t",), "", 0),
@@ -103,20 +103,20 @@ def test_a_node_that_lost_its_majority_is_not_healthy_until_it_is_back(
         assert float(gauge.split()[-1]) >= 3
         missing = ask(url, "/v1/groups")[0]["missing"]
         assert 2 in [one["broker_id"] for one in missing]  # broker 1 may be fenced already
-        for command, (arguments, words, code) in LOOKS.items():
-            asked = [*command.split(), *arguments, "--timeout", str(TIMEOUT_S), "-b", own]
+        for command, (arguments, words, code) in READING_COMMANDS.items():
+            given = [*command.split(), *arguments, "--timeout", str(TIMEOUT_S), "-b", own]
             begun = time.monotonic()
-            ended = ottla(monkeypatch, *asked)
-            said = capfd.readouterr().err
-            assert f"cut off from the metadata quorum since {since}" in said, command
-            assert code in (ended, None) and words in said, (command, said)
+            ended = ottla(monkeypatch, *given)
+            errors = capfd.readouterr().err
+            assert f"cut off from the metadata quorum since {since}" in errors, command
+            assert code in (ended, None) and words in errors, (command, errors)
             assert time.monotonic() - begun < TIMEOUT_S / 2, command
 
         changes = (("create", "later"), ("delete", "t"))
         for words in changes:
             assert ottla(monkeypatch, "topic", *words, "--timeout", "5", "-b", own) == 1
-            said = capfd.readouterr().err
-            assert "did not answer" not in said, "the node answers that there was no decision"
+            errors = capfd.readouterr().err
+            assert "did not answer" not in errors, "the node answers that there was no decision"
 
         cluster.restart(1)
         cluster.restart(2)

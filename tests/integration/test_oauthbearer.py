@@ -25,7 +25,7 @@ from ottla.pipeline.client.client_settings import ClientSettings, Role
 from ottla.pipeline.client.metadata import Cluster
 from tests.compat.wire_client import WireClient, eventually
 from tests.integration.embedded_broker import EmbeddedBroker, start_embedded
-from tests.integration.oauth_provider import ASKED, SECRET, serve_keys
+from tests.integration.oauth_provider import REQUESTS, SECRET, serve_keys
 from tests.ports import free_port
 from tests.tokens import AUDIENCE, ISSUER, claims, token
 
@@ -187,8 +187,9 @@ def test_a_bad_token_is_rejected_in_two_steps(oauth: OauthNode) -> None:
 
 def test_the_command_starts_a_node_that_accepts_tokens(tmp_path: Path, provider: tuple[str, Path]) -> None:
     url, authorities = provider
+    tokens = f"127.0.0.1:{free_port()}"
     settings = {
-        "listeners": f"PLAINTEXT://127.0.0.1:{free_port()},TOKENS://127.0.0.1:{free_port()}",
+        "listeners": f"PLAINTEXT://127.0.0.1:{free_port()},TOKENS://{tokens}",
         "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,TOKENS:SASL_PLAINTEXT",
         "sasl.enabled.mechanisms": "OAUTHBEARER",
         "sasl.oauthbearer.jwks.endpoint.url": url,
@@ -205,6 +206,11 @@ def test_the_command_starts_a_node_that_accepts_tokens(tmp_path: Path, provider:
         try:
             assert node.stdout is not None
             assert node.stdout.readline().startswith("READY ")
+            with WireClient(tokens) as client:
+                client.call("sasl_handshake", 1, mechanism="OAUTHBEARER")
+                text = token(claims(int(time.time())))
+                answer = client.call("sasl_authenticate", 1, auth_bytes=message(text))
+                assert (answer.error_code, answer.auth_bytes) == (0, b"")
         finally:
             node.terminate()
 
@@ -254,13 +260,13 @@ class Changing:
         with WireClient(f"127.0.0.1:{port}") as client:
             return list(client.call("sasl_handshake", 1, mechanism="NONE").mechanisms)
 
-    def log_in(self, mechanism: str, said: bytes) -> int:
-        """Log in with one message and return the error code, or 58 if the server sends a challenge."""
+    def log_in(self, mechanism: str, first_message: bytes) -> int:
+        """Log in with one message; return the error code, or 58 (failed) if the node sends a challenge."""
         with WireClient(f"127.0.0.1:{self.logins}") as client:
-            shaken = client.call("sasl_handshake", 1, mechanism=mechanism)
-            if shaken.error_code:
-                return int(shaken.error_code)
-            answer = client.call("sasl_authenticate", 2, auth_bytes=said)
+            handshake = client.call("sasl_handshake", 1, mechanism=mechanism)
+            if handshake.error_code:
+                return int(handshake.error_code)
+            answer = client.call("sasl_authenticate", 2, auth_bytes=first_message)
             return 58 if answer.auth_bytes else int(answer.error_code)
 
 
@@ -273,36 +279,36 @@ def changing(tmp_path: Path, provider: tuple[str, Path]) -> Iterator[Changing]:
 
 def test_tokens_are_accepted_while_the_setting_has_the_mechanism(changing: Changing) -> None:
     mine = "listener_name_logins_sasl_enabled_mechanisms"
-    said = message(token(claims(int(time.time()))))
+    first_message = message(token(claims(int(time.time()))))
     assert changing.offered(changing.logins) == ["SCRAM-SHA-512"]
-    assert changing.log_in("OAUTHBEARER", said) == ErrorCode.UNSUPPORTED_SASL_MECHANISM
+    assert changing.log_in("OAUTHBEARER", first_message) == ErrorCode.UNSUPPORTED_SASL_MECHANISM
 
     assert changing.change(**{mine: "SCRAM-SHA-512,OAUTHBEARER"})[0] == 0
-    taken = eventually(lambda: changing.log_in("OAUTHBEARER", said), lambda code: code == 0)
+    taken = eventually(lambda: changing.log_in("OAUTHBEARER", first_message), lambda code: code == 0)
     assert taken == 0, "the keys of the provider were fetched"
     assert changing.offered(changing.logins) == ["SCRAM-SHA-512", "OAUTHBEARER"]
     assert changing.offered(changing.others) == ["OAUTHBEARER"], "the setting is of one listener only"
 
     assert changing.change(**{mine: None})[0] == 0
     eventually(lambda: changing.offered(changing.logins), lambda names: "OAUTHBEARER" not in names)
-    assert changing.log_in("OAUTHBEARER", said) == ErrorCode.UNSUPPORTED_SASL_MECHANISM
+    assert changing.log_in("OAUTHBEARER", first_message) == ErrorCode.UNSUPPORTED_SASL_MECHANISM
     assert changing.change(**{mine: "OAUTHBEARER"})[0] == 0
-    assert eventually(lambda: changing.log_in("OAUTHBEARER", said), lambda code: code == 0) == 0
+    assert eventually(lambda: changing.log_in("OAUTHBEARER", first_message), lambda code: code == 0) == 0
     assert changing.offered(changing.logins) == ["OAUTHBEARER"]
 
 
 def test_an_added_mechanism_is_offered_after_a_restart(tmp_path: Path, provider: tuple[str, Path]) -> None:
-    said = message(token(claims(int(time.time()))))
+    first_message = message(token(claims(int(time.time()))))
     first = Changing(tmp_path, provider)
     try:
-        code, told = first.change(listener_name_logins_sasl_enabled_mechanisms="OAUTHBEARER")
-        assert code == 0, told
+        code, problem = first.change(listener_name_logins_sasl_enabled_mechanisms="OAUTHBEARER")
+        assert code == 0, problem
     finally:
         first.node.stop()
 
     second = Changing(tmp_path, provider)
     try:
-        assert eventually(lambda: second.log_in("OAUTHBEARER", said), lambda code: code == 0) == 0
+        assert eventually(lambda: second.log_in("OAUTHBEARER", first_message), lambda code: code == 0) == 0
         assert second.offered(second.logins) == ["OAUTHBEARER"]
     finally:
         second.node.stop()
@@ -325,9 +331,9 @@ def test_users_of_plain_change_with_their_setting(changing: Changing) -> None:
 def test_mechanisms_that_no_listener_can_offer_are_rejected_and_change_nothing(
     changing: Changing, mechanisms: str
 ) -> None:
-    code, told = changing.change(listener_name_logins_sasl_enabled_mechanisms=mechanisms)
+    code, message = changing.change(listener_name_logins_sasl_enabled_mechanisms=mechanisms)
 
-    assert code in (ErrorCode.INVALID_CONFIG, ErrorCode.INVALID_REQUEST) and "LOGINS" in told
+    assert code in (ErrorCode.INVALID_CONFIG, ErrorCode.INVALID_REQUEST) and "LOGINS" in message
     assert changing.offered(changing.logins) == ["SCRAM-SHA-512"]
 
 
@@ -342,11 +348,11 @@ def test_oauthbearer_without_the_settings_that_it_needs_is_rejected(tmp_path: Pa
     changing = Changing.__new__(Changing)
     changing.node = node
     try:
-        code, told = changing.change(listener_name_logins_sasl_enabled_mechanisms="OAUTHBEARER")
+        code, message = changing.change(listener_name_logins_sasl_enabled_mechanisms="OAUTHBEARER")
     finally:
         node.stop()
 
-    assert code != 0 and "OAUTHBEARER needs sasl.oauthbearer.jwks.endpoint.url" in told
+    assert code != 0 and "OAUTHBEARER needs sasl.oauthbearer.jwks.endpoint.url" in message
 
 
 def test_tokens_are_accepted_once_the_ca_file_of_the_provider_can_be_read(
@@ -359,15 +365,15 @@ def test_tokens_are_accepted_once_the_ca_file_of_the_provider_can_be_read(
     changing = Changing(tmp_path / "node", (url, place))
     place.write_text("no certificate")
     try:
-        code, told = changing.change(**{mine: "SCRAM-SHA-512,OAUTHBEARER"})
+        code, problem = changing.change(**{mine: "SCRAM-SHA-512,OAUTHBEARER"})
         assert code == ErrorCode.INVALID_REQUEST
-        assert f"The listener LOGINS cannot offer OAUTHBEARER: The authorities in {place}" in told
+        assert f"The listener LOGINS cannot offer OAUTHBEARER: The authorities in {place}" in problem
         assert changing.offered(changing.logins) == ["SCRAM-SHA-512"]
 
         place.write_bytes(authorities.read_bytes())
         assert changing.change(**{mine: "SCRAM-SHA-512,OAUTHBEARER"})[0] == 0
-        said = message(token(claims(int(time.time()))))
-        assert eventually(lambda: changing.log_in("OAUTHBEARER", said), lambda code: code == 0) == 0
+        first_message = message(token(claims(int(time.time()))))
+        assert eventually(lambda: changing.log_in("OAUTHBEARER", first_message), lambda code: code == 0) == 0
     finally:
         changing.node.stop()
 
@@ -403,7 +409,7 @@ def test_a_client_fetches_its_token_and_logs_in_with_it(oauth: OauthNode, provid
         one.retry(one.refresh_nodes)
 
     assert "User:robot" in oauth.principals()
-    assert ASKED["robot"] == ["grant_type=client_credentials&scope=read+write"], (
+    assert REQUESTS["robot"] == ["grant_type=client_credentials&scope=read+write"], (
         "the token is cached for the second login"
     )
     assert SECRET not in repr(credentials_of(settings))
@@ -446,20 +452,22 @@ def test_a_failed_token_request_is_reported_without_the_secret(
 def test_a_token_is_cached_for_its_lifetime_or_until_it_is_rejected(
     provider: tuple[str, Path],
 ) -> None:
-    untold, told = (credentials_of(fetching(provider, name)) for name in ("untold", "told"))
+    no_expiry, forgotten = (credentials_of(fetching(provider, name)) for name in ("no expiry", "forgotten"))
+    REQUESTS.clear()
+    forget(forgotten)  # the token of an earlier run of this test
     for _ in range(2):
-        token_for(untold)
-        token_for(told)
-    forget(told)
-    token_for(told)
+        token_for(no_expiry)
+        token_for(forgotten)
+    forget(forgotten)
+    token_for(forgotten)
 
-    assert (len(ASKED["untold"]), len(ASKED["told"])) == (2, 2)
+    assert (len(REQUESTS["no expiry"]), len(REQUESTS["forgotten"])) == (2, 2)
 
 
 def test_the_secret_is_not_sent_to_an_untrusted_provider(provider: tuple[str, Path]) -> None:
-    credentials = replace(credentials_of(fetching(provider, "stranger")), tls=None)
+    credentials = replace(credentials_of(fetching(provider, "unknown")), tls=None)
 
     with pytest.raises(KafkaError, match="no token could be fetched") as refused:
         token_for(credentials)
 
-    assert refused.value.code is ErrorCode.NETWORK_EXCEPTION and "stranger" not in ASKED
+    assert refused.value.code is ErrorCode.NETWORK_EXCEPTION and "unknown" not in REQUESTS

@@ -22,7 +22,7 @@ from tests.integration.embedded_broker import EmbeddedBroker, start_embedded
 from tests.thorough import some_of
 
 pytestmark = pytest.mark.slow
-PATIENCE_S = 1.0  # a request may wait, as a JoinGroup does for other members
+TIMEOUT_S = 1.0  # a request may wait, as a JoinGroup does for other members
 TOPIC, GROUP, NODE_ID = "here", "group", 4_711
 Learned: TypeAlias = dict[str, list[Any]]
 REQUESTS = 25  # for each API
@@ -233,12 +233,12 @@ def test_odd_requests_are_answered_with_codes_that_say_what_is_wrong(
 ) -> None:
     chance = random.Random(seed)
     learned: Learned = {}
-    unforeseen = []
+    unexpected = []
     for api in [*(one for one in SERVED if one not in LAST), *LAST]:
         first, last = SERVED[api]
         name = api.name.lower()
         learned["topic_id"] = [topic_id_of(node)]
-        client = WireClient(node.bootstrap, timeout_s=PATIENCE_S)
+        client = WireClient(node.bootstrap, timeout_s=TIMEOUT_S)
         for _ in range(REQUESTS):
             version = chance.randint(max(first, 3 if api is ApiKey.PRODUCE else first), last)
             fields = odd_fields(chance, codec.request_class(api), version, learned)
@@ -246,14 +246,14 @@ def test_odd_requests_are_answered_with_codes_that_say_what_is_wrong(
                 answer = plain(client.call(name, version, **fields), version)
             except (Closed, OSError):  # it waits for others, or its response has no error code
                 client.close()
-                client = WireClient(node.bootstrap, timeout_s=PATIENCE_S)
+                client = WireClient(node.bootstrap, timeout_s=TIMEOUT_S)
                 continue
             learn(answer, learned)
             if ErrorCode.UNKNOWN_SERVER_ERROR in codes_in(answer) and api not in ALLOWED:
-                unforeseen.append((name, version, fields, answer))
+                unexpected.append((name, version, fields, answer))
         client.close()
 
     logged = [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR]
     traces = [record.exc_text or str(record.exc_info) for record in caplog.records if record.exc_info]
-    assert unforeseen == []
+    assert unexpected == []
     assert traces == [], logged

@@ -97,7 +97,7 @@ def test_groups_and_transactions_from_before_the_limit_of_ids_can_be_removed(tmp
         described = client.call("describe_groups", 5, groups=[ID])
         deleted = client.call("delete_groups", 2, groups_names=[ID])
         left = client.call("list_groups", 4)
-        told = settled(
+        ongoing = settled(
             lambda: only(client.call("describe_transactions", 0, transactional_ids=[ID]).transaction_states),
             lambda answer: answer.error_code,
         )
@@ -115,7 +115,7 @@ def test_groups_and_transactions_from_before_the_limit_of_ids_can_be_removed(tmp
     assert [one.partition_index for one in only(only(fetched.groups).topics).partitions] == [1]
     assert only(described.groups).group_state == "Empty"
     assert only(deleted.results).error_code == ErrorCode.NONE and left.groups == []
-    assert told.transaction_state == "Ongoing"
+    assert ongoing.transaction_state == "Ongoing"
     assert (fenced.error_code, fenced.producer_id) == (ErrorCode.NONE, PRODUCER_ID)
     assert fenced.producer_epoch > EPOCH and ended.transaction_state == "Empty"
     assert new.error_code == ErrorCode.INVALID_REQUEST

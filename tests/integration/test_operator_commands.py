@@ -23,7 +23,8 @@ def cluster() -> Iterator[Cluster]:
 def topic(cluster: Cluster) -> str:
     """Create a topic of two partitions on all nodes, with four records each."""
     name = f"care-{uuid4().hex[:8]}"
-    ottla(cluster.bootstrap, "topic", "create", name, "-p", "2", "-r", "3")
+    # Without retention, which would delete these records of 1970.
+    ottla(cluster.bootstrap, "topic", "create", name, "-p", "2", "-r", "3", "-c", "retention.ms=-1")
     for partition in ("0", "1"):
         given = "".join(f'{{"value":"{number}","timestamp":{number * 1000}}}\n' for number in range(1, 5))
         ottla(cluster.bootstrap, "produce", name, "-q", "-p", partition, "--input", "json", given=given)
@@ -40,13 +41,13 @@ def test_trim_deletes_the_oldest_records_of_the_selected_partitions(cluster: Clu
 
     planned = ottla(where, "topic", "trim", topic, "-p", "1", "--before-offset", "2", "--dry-run")
     untouched = ottla(where, "consume", topic, "-p", "1", "-e")
-    told = ottla(where, "topic", "trim", topic, "-p", "1", "--before-offset", "2")
+    output = ottla(where, "topic", "trim", topic, "-p", "1", "--before-offset", "2")
     earlier = ottla(where, "topic", "trim", topic, "-p", "1", "--before-offset", "1")
     beyond = ottla(where, "topic", "trim", topic, "--before-offset", "9", code=1)
 
     assert planned == f"{topic}-1 would begin at offset 2, 2 offsets later than before\n"
     assert untouched == "1\n2\n3\n4\n"
-    assert told == f"{topic}-1 begins now at offset 2, 2 offsets later than before\n"
+    assert output == f"{topic}-1 begins now at offset 2, 2 offsets later than before\n"
     assert earlier == f"{topic}-1 begins now at offset 2, 0 offsets later than before\n"
     assert f"{topic}-0 ends at offset 4, before 9; nothing was deleted." in beyond
     assert ottla(where, "consume", topic, "-p", "1", "-e") == "3\n4\n"
@@ -54,8 +55,6 @@ def test_trim_deletes_the_oldest_records_of_the_selected_partitions(cluster: Clu
 
 
 def test_trim_deletes_records_up_to_a_time_or_to_the_end(cluster: Cluster, topic: str) -> None:
-    ottla(cluster.bootstrap, "topic", "config", topic, "--set", "retention.ms=-1")
-
     by_time = rows(cluster, "topic", "trim", topic, "-p", "0", "--before-timestamp", "1970-01-01T00:00:03Z")
     to_end = rows(cluster, "topic", "trim", topic, "--before-offset", "end")
 
@@ -97,21 +96,31 @@ def test_a_drained_broker_leads_nothing_until_it_is_undrained(cluster: Cluster) 
     again = ottla(cluster.bootstrap, "broker", "undrain", "1")
     eventually(lambda: json.loads(status())["not_leading"] == [], "a balance may give it leaders again")
 
-    assert "handed over by broker 1" in drained
-    assert "taken back by broker 1\n" in undrained and not undrained.startswith("0 ")
-    assert again == "0 partitions taken back by broker 1, which has its share\n"
+    assert "moved away from broker 1" in drained
+    assert "moved back to broker 1\n" in undrained and not undrained.startswith("0 ")
+    assert again == "0 leaders moved back to broker 1, which leads its share\n"
 
 
 def test_limits_are_set_shown_and_removed(cluster: Cluster, topic: str) -> None:
     where = cluster.bootstrap
+
+    def limits() -> dict[str, list[dict[str, object]]]:
+        found: dict[str, list[dict[str, object]]] = json.loads(
+            ottla(where, "broker", "throttle", "--output", "json")
+        )
+        return found
+
+    # Each broker shows the settings that it has applied, a moment after they were changed.
     ottla(where, "broker", "throttle", "1", "--rate", "5000000", "--topic", topic)
-    shown = json.loads(ottla(where, "broker", "throttle", "--output", "json"))
+    eventually(lambda: all(limits()[kind] for kind in ("brokers", "topics")), "the limits are shown")
+    shown = limits()
     ottla(where, "broker", "throttle", "--clear")
+    nothing = "nothing is throttled\n"
+    eventually(lambda: ottla(where, "broker", "throttle") == nothing, "no limit is left")
 
     [limited] = shown["brokers"]
     assert limited["broker"] == 1 and limited["leader.replication.throttled.rate"] == 5_000_000
     assert [one["topic"] for one in shown["topics"]] == [topic]
-    assert ottla(where, "broker", "throttle") == "nothing is throttled\n"
     assert "Give the limit with --rate" in ottla(where, "broker", "throttle", "1", code=2)
 
 
@@ -122,7 +131,11 @@ def test_settings_of_one_broker_and_of_all_change_while_they_run(cluster: Cluste
 
     of_all = ottla(where, "broker", "config", "all")
     eventually(
-        lambda: "log.retention.ms" in ottla(where, "broker", "config", "2"), "the broker has both settings"
+        lambda: (
+            {"log.retention.ms", "log.cleaner.threads"}
+            <= {line.partition("=")[0] for line in ottla(where, "broker", "config", "2").splitlines()}
+        ),
+        "the broker has both settings",
     )
     of_one = ottla(where, "broker", "config", "2")
     ottla(where, "broker", "config", "all", "--reset", "log.retention.ms")
@@ -150,20 +163,21 @@ def test_a_cluster_without_a_node_reports_the_problem_and_the_partitions(
     cluster.kill(2)
     try:
         eventually(
-            lambda: topic in ottla(where, "topic", "describe", "--under-replicated"), "the replica is missing"
+            lambda: ottla(where, "topic", "describe", "--under-replicated").count(topic) == 2,
+            "both partitions miss a replica",
         )
-        ill = ottla(where, "topic", "describe", topic, "--under-replicated")
+        described = ottla(where, "topic", "describe", topic, "--under-replicated")
         none = ottla(where, "topic", "describe", topic, "--unavailable")
-        asked = start(where, "cluster", "health", "--output", "json")
-        health = json.loads(asked.communicate(timeout=TIMEOUT_S)[0])
+        command = start(where, "cluster", "health", "--output", "json")
+        health = json.loads(command.communicate(timeout=TIMEOUT_S)[0])
         info = json.loads(ottla(where, "cluster", "info", "--output", "json"))
     finally:
         cluster.restart(2)
 
     assert well.startswith("healthy: 3 brokers, ")
-    assert [line.split()[:2] for line in ill.splitlines()[1:]] == [[topic, "0"], [topic, "1"]]
+    assert [line.split()[:2] for line in described.splitlines()[1:]] == [[topic, "0"], [topic, "1"]]
     assert none == "no such partition\n"
-    assert asked.returncode == 1
+    assert command.returncode == 1
     assert not health["is_healthy"] and health["fenced_brokers"] == [2]
     assert {"topic": topic, "partition": 0} in health["under_replicated"]
     assert [one["state"] for one in info["brokers"]] == ["active", "active", "fenced"]

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.pages import ROOT, blocks_of, differs, missing_programs, pages, run_page, why_no_namespaces
+from tests.pages import ROOT, blocks_of, missing_line, missing_programs, pages, run_page, why_no_namespaces
 from tests.pipeline.spark_pages import SPARK_PAGES
 
-STORIES = [
+PAGES = [
     str(page.relative_to(ROOT))
     for page in pages()
     if page.name not in SPARK_PAGES and any(block.is_run for block in blocks_of(page))
@@ -19,7 +19,7 @@ STORIES = [
 pytestmark = pytest.mark.slow
 
 
-@pytest.mark.parametrize("name", STORIES)
+@pytest.mark.parametrize("name", PAGES)
 def test_a_reader_can_follow_a_page_to_its_end(name: str, tmp_path: Path) -> None:
     reason = why_no_namespaces()
     missing = missing_programs(ROOT / name)
@@ -32,7 +32,7 @@ def test_a_reader_can_follow_a_page_to_its_end(name: str, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    ("page", "told"),
+    ("page", "message"),
     [
         ("```sh\ntrue\nfalse\ntrue\n```\n", "page.md, line 1: exit code 1"),
         ("```sh\necho one\n```\n\n```text\ntwo\n```\n", "page.md, line 5: not printed: two"),
@@ -41,14 +41,14 @@ def test_a_reader_can_follow_a_page_to_its_end(name: str, tmp_path: Path) -> Non
         ("```sh\nfalse\nottla start\n```\n", "page.md, line 1: it is not READY"),
     ],
 )
-def test_a_page_at_which_a_reader_would_be_stuck_fails(tmp_path: Path, page: str, told: str) -> None:
+def test_a_page_at_which_a_reader_would_be_stuck_fails(tmp_path: Path, page: str, message: str) -> None:
     if (reason := why_no_namespaces()) is not None:
         pytest.skip(reason)
     (tmp_path / "page.md").write_text(page)
 
     done = run_page(tmp_path / "page.md", tmp_path)
 
-    assert done.returncode == 1 and done.stdout.startswith(told), done.stdout
+    assert done.returncode == 1 and done.stdout.startswith(message), done.stdout
 
 
 def test_a_page_runs_in_one_shell_with_the_files_that_it_saves(tmp_path: Path) -> None:
@@ -69,6 +69,6 @@ def test_a_page_runs_in_one_shell_with_the_files_that_it_saves(tmp_path: Path) -
 def test_output_is_compared_line_by_line_in_its_order() -> None:
     printed = "a  1\nb 2\nc 3\n"
 
-    assert differs("a 1\n...\nc ...\n", printed) is None
-    assert differs("c 3\na 1\n", printed) == "a 1"
-    assert differs("a\n", printed) == "a"
+    assert missing_line("a 1\n...\nc ...\n", printed) is None
+    assert missing_line("c 3\na 1\n", printed) == "a 1"
+    assert missing_line("a\n", printed) == "a"

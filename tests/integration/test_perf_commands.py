@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
@@ -27,16 +28,24 @@ def cluster() -> Iterator[Cluster]:
         yield running
 
 
+@pytest.fixture
+def topic(cluster: Cluster) -> str:
+    """Create a topic of two partitions without records."""
+    name = f"perf-{uuid4().hex[:8]}"
+    ottla(cluster.bootstrap, "topic", "create", name, "-p", "2")
+    return name
+
+
 def topics(cluster: Cluster) -> list[str]:
     return [one["name"] for one in json.loads(ottla(cluster.bootstrap, "topic", "list", "--output", "json"))]
 
 
-def test_records_are_sent_and_read(cluster: Cluster) -> None:
+def test_records_are_sent_and_read(cluster: Cluster, topic: str) -> None:
     where = cluster.bootstrap
 
-    sent = ottla(where, "perf", "produce", "measured", "-n", "5000", "--record-size", "200", "-z", "lz4")
-    read = ottla(where, "perf", "consume", "measured")
-    part: Any = json.loads(ottla(where, "perf", "consume", "measured", "-n", "100", "--output", "json"))
+    sent = ottla(where, "perf", "produce", topic, "-n", "5000", "--record-size", "200", "-z", "lz4")
+    read = ottla(where, "perf", "consume", topic)
+    part: Any = json.loads(ottla(where, "perf", "consume", topic, "-n", "100", "--output", "json"))
 
     assert re.fullmatch(PRODUCED % 5000, sent), sent
     head, line = read.splitlines()
@@ -46,26 +55,23 @@ def test_records_are_sent_and_read(cluster: Cluster) -> None:
     assert part["records"] >= 100 and part["bytes"] == part["records"] * 200
 
 
-def test_fewer_records_than_requested_are_reported(cluster: Cluster) -> None:
-    ottla(cluster.bootstrap, "topic", "create", "empty")
+def test_fewer_records_than_requested_are_reported(cluster: Cluster, topic: str) -> None:
+    message = ottla(cluster.bootstrap, "perf", "consume", topic, "-n", "3", "--timeout", "1", code=1)
 
-    told = ottla(cluster.bootstrap, "perf", "consume", "empty", "-n", "3", "--timeout", "1", code=1)
-
-    assert "Only 0 of 3 records came, and none for the last 1 seconds" in told
-    assert ottla(cluster.bootstrap, "perf", "consume", "empty").splitlines()[1].split(", ")[4] == "0"
+    assert "Only 0 of 3 records came, and none for the last 1 seconds" in message
+    assert ottla(cluster.bootstrap, "perf", "consume", topic).splitlines()[1].split(", ")[4] == "0"
 
 
-def test_a_rate_is_kept_and_lines_of_a_file_are_sent(cluster: Cluster, tmp_path: Path) -> None:
+def test_a_rate_is_kept_and_lines_of_a_file_are_sent(cluster: Cluster, topic: str, tmp_path: Path) -> None:
     lines = tmp_path / "lines"
     lines.write_text("apple\npear\n\n")
-    ottla(cluster.bootstrap, "topic", "create", "lines")
 
-    words = ("perf", "produce", "lines", "-n", "40", "--throughput", "20", "--payload-file", str(lines))
-    told: Any = json.loads(ottla(cluster.bootstrap, *words, "--acks", "1", "--output", "json"))
+    words = ("perf", "produce", topic, "-n", "40", "--throughput", "20", "--payload-file", str(lines))
+    result: Any = json.loads(ottla(cluster.bootstrap, *words, "--acks", "1", "--output", "json"))
 
-    assert told["records"] == 40 and 1.9 < told["seconds"] < 20
-    assert told["latency_percentiles_ms"].keys() == {"50", "95", "99", "99.9"}
-    assert set(ottla(cluster.bootstrap, "consume", "lines", "-e").split()) == {"apple", "pear"}
+    assert result["records"] == 40 and 1.9 < result["seconds"] < 20
+    assert result["latency_percentiles_ms"].keys() == {"50", "95", "99", "99.9"}
+    assert set(ottla(cluster.bootstrap, "consume", topic, "-e").split()) == {"apple", "pear"}
 
 
 def test_a_temporary_topic_is_deleted_and_an_existing_one_is_not(cluster: Cluster) -> None:
@@ -84,13 +90,13 @@ def test_latencies_are_measured_from_a_producer_to_a_consumer(cluster: Cluster) 
     where = cluster.bootstrap
 
     text = ottla(where, "perf", "latency", "measured", "-n", "20")
-    told: Any = json.loads(ottla(where, "perf", "latency", "measured", "-n", "20", "--output", "json"))
+    result: Any = json.loads(ottla(where, "perf", "latency", "measured", "-n", "20", "--output", "json"))
 
     assert re.fullmatch(
         r"0\t[\d.]+\nAvg latency: [\d.]+ ms\n\nPercentiles: 50th = [\d.]+, 99th = [\d.]+, 99.9th = [\d.]+\n",
         text,
     ), text
-    assert told["records"] == 20 and 0 < told["average_latency_ms"] <= told["max_latency_ms"]
+    assert result["records"] == 20 and 0 < result["average_latency_ms"] <= result["max_latency_ms"]
 
 
 def test_an_interrupted_run_prints_its_figures_so_far_and_deletes_its_topic(cluster: Cluster) -> None:
@@ -109,12 +115,12 @@ def test_an_interrupted_run_prints_its_figures_so_far_and_deletes_its_topic(clus
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         (("produce", "t", "-p", "2"), "--partitions and --replicas need --create-topic."),
         (("produce", "t", "--payload-file", "/nowhere"), "cannot be read: No such file"),
         (("consume", "t", "--from", "soon"), "is not beginning, end, an offset"),
     ],
 )
-def test_impossible_measurements_are_rejected(words: tuple[str, ...], told: str) -> None:
-    assert told in ottla("127.0.0.1:1", "perf", *words, code=2)
+def test_impossible_measurements_are_rejected(words: tuple[str, ...], message: str) -> None:
+    assert message in ottla("127.0.0.1:1", "perf", *words, code=2)

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ from confluent_kafka.admin import AdminClient
 
 from tests.compat.batches import batch
 from tests.compat.servers import ROOT, Server, StartNode
-from tests.compat.wire_client import WireClient, eventually, only
+from tests.compat.wire_client import Closed, WireClient, eventually, only
 from tests.node_fork import popen
 from tests.ports import free_port
 
@@ -25,33 +26,33 @@ pytestmark = pytest.mark.slow
 START_LIMIT_S = 30  # for a machine under load; scripts/bench measures the usual time
 
 
-def metadata_of(server: Server) -> str:
+def cluster_id_of(server: Server) -> str:
     with WireClient(server.bootstrap) as client:
         return str(client.call("metadata", 12, topics=[]).cluster_id)
 
 
-def test_ready_means_that_it_serves(tmp_path: Path, start_node: StartNode) -> None:
+def test_a_node_serves_when_it_prints_ready(tmp_path: Path, start_node: StartNode) -> None:
     began = time.monotonic()
     server = start_node(tmp_path)
 
-    assert metadata_of(server)
+    assert cluster_id_of(server)
     assert time.monotonic() - began < START_LIMIT_S
-    assert f"bootstrap={server.bootstrap}" in server.words
+    assert f"bootstrap={server.bootstrap}" in server.ready_line
     assert server.stop() == 0
 
 
 def test_ready_names_the_port_that_was_chosen(tmp_path: Path, start_node: StartNode) -> None:
     server = start_node(tmp_path, "listeners=PLAINTEXT://127.0.0.1:0")
 
-    assert metadata_of(server)
+    assert cluster_id_of(server)
 
 
-def test_it_listens_on_ipv6_alone_or_on_every_address(tmp_path: Path, start_node: StartNode) -> None:
+def test_a_node_listens_on_ipv6_alone_or_on_every_address(tmp_path: Path, start_node: StartNode) -> None:
     if not socket.has_ipv6 or not Path("/proc/net/if_inet6").read_text().strip():
         pytest.skip("this machine has no IPv6")
     for number, (listener, hosts) in enumerate((("[::1]:0", ["::1"]), (":0", ["::1", "127.0.0.1"]))):
         server = start_node(tmp_path / str(number), f"listeners=PLAINTEXT://{listener}")
-        port = int(server.words.split("bootstrap=")[1].split()[0].rpartition(":")[2])
+        port = int(server.ready_line.split("bootstrap=")[1].split()[0].rpartition(":")[2])
         for host in hosts:
             name = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
             (broker,) = AdminClient({"bootstrap.servers": name}).list_topics(timeout=20).brokers.values()
@@ -61,20 +62,20 @@ def test_it_listens_on_ipv6_alone_or_on_every_address(tmp_path: Path, start_node
         assert server.stop() == 0
 
 
-def test_sigterm_stops_it_cleanly_and_its_cluster_id_stays(tmp_path: Path, start_node: StartNode) -> None:
+def test_sigterm_stops_a_node_cleanly_and_its_cluster_id_stays(tmp_path: Path, start_node: StartNode) -> None:
     server = start_node(tmp_path)
-    cluster_id = metadata_of(server)
+    cluster_id = cluster_id_of(server)
     began = time.monotonic()
 
     assert server.stop() == 0
     assert time.monotonic() - began < START_LIMIT_S
     assert list(tmp_path.rglob(".kafka_cleanshutdown")), "the next start needs no recovery"
     again = start_node(tmp_path)
-    assert metadata_of(again) == cluster_id
+    assert cluster_id_of(again) == cluster_id
     assert again.stop() == 0
-    said = server.output()
-    assert "Traceback" not in said + again.output()
-    assert f"SIGTERM from process {os.getpid()} (" in said and "The node has stopped." in said
+    output = server.output()
+    assert "Traceback" not in output + again.output()
+    assert f"SIGTERM from process {os.getpid()} (" in output and "The node has stopped." in output
 
 
 def test_a_node_that_waits_for_others_stops_on_a_signal(tmp_path: Path) -> None:
@@ -122,6 +123,8 @@ def test_sigterm_answers_or_closes_a_waiting_fetch(tmp_path: Path, start_node: S
         assert server.stop() == 0
 
         assert time.monotonic() - began < START_LIMIT_S
+        with suppress(Closed):
+            client.receive_frame()  # the response, or the end of the connection: no client waits for ever
 
 
 def test_a_second_node_on_the_same_directory_is_rejected(tmp_path: Path, start_node: StartNode) -> None:
@@ -141,7 +144,7 @@ def test_a_second_node_on_the_same_directory_is_rejected(tmp_path: Path, start_n
     assert "READY" not in second.stdout
     assert "Traceback" not in second.stdout + second.stderr
     assert "lock" in (second.stdout + second.stderr).lower() or "use" in (second.stdout + second.stderr)
-    assert metadata_of(server)
+    assert cluster_id_of(server)
     assert server.stop() == 0
 
 
@@ -198,7 +201,7 @@ def test_sigterm_ends_a_node_while_hostile_expressions_are_matched(
         groups = [f"slow-{number}" for number in range(SLOW_GROUPS)]
         eventually(
             lambda: client.call("find_coordinator", 4, key_type=0, coordinator_keys=groups).coordinators,
-            lambda told: not any(one.error_code for one in told),
+            lambda results: not any(one.error_code for one in results),
         )
         for group in groups:
             joined = eventually(lambda group=group: join_by_expression(client, group), lambda code: code == 0)
@@ -206,8 +209,8 @@ def test_sigterm_ends_a_node_while_hostile_expressions_are_matched(
 
         assert server.stop() == 0
 
-    said = server.output()
-    assert "The node has stopped." in said and "Traceback" not in said
+    output = server.output()
+    assert "The node has stopped." in output and "Traceback" not in output
 
 
 def join_by_expression(client: WireClient, group: str) -> int:
@@ -257,8 +260,8 @@ def test_sigterm_ends_a_node_while_records_are_read_over_rest(tmp_path: Path, st
         for one in readers:
             one.join()
 
-    said = server.output()
-    assert "The node has stopped." in said and "Traceback" not in said
+    output = server.output()
+    assert "The node has stopped." in output and "Traceback" not in output
     assert set(seen) <= {200, 429, 503}
 
 

@@ -145,8 +145,8 @@ def test_tests_without_a_cluster_pay_nothing_for_it(project: Path) -> None:
 
 def test_the_fixtures_and_the_option_say_what_they_are(project: Path) -> None:
     fixtures = run_pytest(project, "--fixtures", "-q")
-    helped = run_pytest(project, "--help")
+    shown = run_pytest(project, "--help")
 
     assert "ottla_cluster [session scope]" in fixtures.stdout and "ottla_cluster_factory" in fixtures.stdout
     assert "ottla_secure_cluster [session scope]" in fixtures.stdout
-    assert "--ottla-nodes=N" in helped.stdout
+    assert "--ottla-nodes=N" in shown.stdout

@@ -14,6 +14,7 @@ import pytest
 
 from ottla.logstore.disk import DiskFile, MemoryDisk, OsDisk
 from ottla.logstore.words.errors import ErrorCode, KafkaError
+from ottla.metadata_raft import raft_core
 from ottla.metadata_raft.delta import MetadataChanges
 from ottla.metadata_raft.image import Endpoint, MetadataImage
 from ottla.metadata_raft.quorum_raft import LoadedMetadata, RaftQuorum
@@ -25,9 +26,11 @@ from ottla.metadata_raft.raft_node import HEARTBEAT_SECONDS
 from ottla.metadata_raft.record_codec import MetadataBatch, encode_batch
 from ottla.metadata_raft.records import ConfigRecord, ConfigResourceType, MetadataRecord
 from ottla.metadata_raft.voters import Voter, VoterSet
+from tests.integration.test_raft_links import until
 from tests.ports import free_port
 
 HOST = "127.0.0.1"
+OBSERVER = 4  # the id of a node that is no voter
 EMPTY = MetadataImage(cluster_id=b"a cluster of 16!")
 
 
@@ -47,7 +50,7 @@ class Node:
         self.leading = 0
         self.resigned: list[str] = []
         self.commits: list[MetadataBatch] = []
-        self.jumps = 0
+        self.snapshots = 0
         self.raises = False
         quorum.attach(self)
 
@@ -61,7 +64,7 @@ class Node:
     def handle_snapshot(self, image: MetadataImage, changes: MetadataChanges) -> None:
         assert image.version > self.committed_image.version
         self.committed_image = image
-        self.jumps += 1
+        self.snapshots += 1
 
     def handle_leadership(self, epoch: int) -> None:
         self.leading = epoch
@@ -85,14 +88,15 @@ class Node:
         self.quorum.append(MetadataBatch(offset, self.quorum.epoch, int(time.time() * 1000), records))
 
 
-def free_ports() -> dict[int, int]:
+def voter_ports() -> dict[int, int]:
     """Return a free port for each of three voters."""
     return {node_id: free_port() for node_id in (1, 2, 3)}
 
 
 def opened(home: Path, node_id: int = 1, ports: dict[int, int] | None = None, **options: Any) -> Node:
-    voters = VoterSet.of(Voter(one, bytes(16), HOST, port) for one, port in (ports or {1: 1}).items())
-    own = voters.by_id[node_id]._replace(directory_id=bytes([node_id]) * 16)
+    members = [Voter(one, bytes(16), HOST, port) for one, port in (ports or {1: 1}).items()]
+    voters = VoterSet.of(one for one in members if one.node_id != OBSERVER)
+    own = VoterSet.of(members).by_id[node_id]._replace(directory_id=bytes([node_id]) * 16)
     links = None
     if ports:
         identity = LinkIdentity(
@@ -114,12 +118,6 @@ def opened(home: Path, node_id: int = 1, ports: dict[int, int] | None = None, **
     )
 
 
-async def until(condition: Callable[[], Any], seconds: float = 60) -> None:
-    async with asyncio.timeout(seconds):
-        while not condition():
-            await asyncio.sleep(0.002)
-
-
 def play(nodes: list[Node], scene: Callable[[], Awaitable[None]]) -> None:
     async def run() -> None:
         async with asyncio.TaskGroup() as tasks:
@@ -130,6 +128,47 @@ def play(nodes: list[Node], scene: Callable[[], Awaitable[None]]) -> None:
                 node.quorum.close()
 
     asyncio.run(run())
+
+
+def test_the_voters_progress_is_known_without_waking_the_node(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = opened(tmp_path)
+
+    async def scene() -> None:
+        await until(lambda: node.leading and node.commits)
+        before_ms, wakes = node.quorum.status().voters[0].last_fetch_ms, list[Any]()
+        monkeypatch.setattr(
+            asyncio.get_running_loop(), "call_soon_threadsafe", lambda *call: wakes.append(call)
+        )
+        await asyncio.sleep(1.5)
+        monkeypatch.undo()
+
+        assert node.quorum.status().voters[0].last_fetch_ms > before_ms
+        assert not wakes
+
+    play([node], scene)
+
+
+def test_an_observer_is_in_the_status_as_soon_as_it_has_the_metadata(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(raft_core, "STATUS_SECONDS", 1000.0)
+    ports = voter_ports()
+    nodes = [opened(tmp_path / str(node_id), node_id, ports) for node_id in ports]
+    observer = opened(tmp_path / "observer", OBSERVER, {**ports, OBSERVER: free_port()})
+
+    async def scene() -> None:
+        await until(lambda: any(node.leading and node.commits for node in nodes))
+        leader = next(node for node in nodes if node.leading)
+        assert not leader.quorum.status().observers
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(observer.quorum.run())
+            await until(lambda: observer.commits)
+            await until(lambda: [one.node_id for one in leader.quorum.status().observers] == [OBSERVER], 5)
+            observer.quorum.close()
+
+    play(nodes, scene)
 
 
 def test_a_lone_voter_leads_at_once(tmp_path: Path) -> None:
@@ -182,7 +221,7 @@ def test_a_lone_voter_that_leads_rests_between_batches(tmp_path: Path) -> None:
     play([node], scene)
 
 
-def test_a_leader_shows_its_own_log_up_to_what_is_committed(tmp_path: Path) -> None:
+def test_a_leader_shows_its_own_log_end_offset_at_or_above_the_high_watermark(tmp_path: Path) -> None:
     node = opened(tmp_path)
 
     async def scene() -> None:
@@ -268,7 +307,7 @@ def test_a_voter_that_was_away_catches_up_in_one_step(tmp_path: Path) -> None:
 
     async def second_scene() -> None:
         await until(lambda: again.leading)
-        assert again.jumps == 1 and len(again.settings) == 200
+        assert again.snapshots == 1 and len(again.settings) == 200
 
     play([again], second_scene)
 
@@ -310,7 +349,7 @@ def test_a_listener_that_raises_ends_the_quorum_and_gets_no_further_calls(tmp_pa
 
 @pytest.mark.slow
 def test_three_voters_continue_without_one_and_accept_it_again(tmp_path: Path) -> None:
-    ports = free_ports()
+    ports = voter_ports()
     homes = {node_id: tmp_path / str(node_id) for node_id in ports}
     for home in homes.values():
         home.mkdir()
@@ -388,7 +427,7 @@ class HeldDisk:
 
 @pytest.mark.slow
 def test_a_leader_whose_disk_hangs_has_resigned_when_another_leads(tmp_path: Path) -> None:
-    ports = free_ports()
+    ports = voter_ports()
     for node_id in ports:
         (tmp_path / str(node_id)).mkdir()
 
@@ -402,19 +441,19 @@ def test_a_leader_whose_disk_hangs_has_resigned_when_another_leads(tmp_path: Pat
                 tasks.create_task(node.quorum.run())
             await until(lambda: any(node.leading for node in nodes.values()))
             first = next(node_id for node_id, node in nodes.items() if node.leading)
-            hung = nodes.pop(first)
+            removed = nodes.pop(first)
             disks[first].is_free.clear()
-            hung.append(setting("a"))
+            removed.append(setting("a"))
             try:
                 await until(lambda: any(node.leading for node in nodes.values()))
-                assert hung.leading and not hung.quorum.is_leader, (
+                assert removed.leading and not removed.quorum.is_leader, (
                     "it has resigned by its own clock, without a message"
                 )
             finally:
                 disks[first].is_free.set()
-            await until(lambda: not hung.leading)
-            await until(lambda: hung.committed_image.epoch > hung.commits[0].epoch)
-            for node in (hung, *nodes.values()):
+            await until(lambda: not removed.leading)
+            await until(lambda: removed.committed_image.epoch > removed.commits[0].epoch)
+            for node in (removed, *nodes.values()):
                 node.quorum.close()
 
     asyncio.run(run())
@@ -444,27 +483,27 @@ def test_only_their_owner_can_read_the_metadata_even_in_a_directory_of_an_older_
     assert len(modes) >= 2 and set(modes.values()) == {0o600}, modes
 
 
-def test_a_new_leader_takes_no_voter_for_one_that_was_never_heard(tmp_path: Path) -> None:
-    """A voter counts as heard from the moment on that the leader leads."""
-    ports = free_ports()
+def test_a_new_leader_counts_each_voter_as_heard_when_it_begins_to_lead(tmp_path: Path) -> None:
+    """A new leader counts each voter as heard at the moment when it begins to lead."""
+    ports = voter_ports()
     nodes = [opened(tmp_path / str(node_id), node_id, ports) for node_id in ports]
-    heard: list[list[int]] = []
+    received: list[list[int]] = []
     for node in nodes:
 
         def note(epoch: int, node: Node = node) -> None:
             node.leading = epoch
-            heard.append([row.last_fetch_ms for row in node.quorum.status().voters])
+            received.append([row.last_fetch_ms for row in node.quorum.status().voters])
 
         node.handle_leadership = note  # type: ignore[method-assign]
 
     async def scene() -> None:
-        await until(lambda: heard)
+        await until(lambda: received)
         first = next(node for node in nodes if node.leading)
-        while len(heard) < 2:
+        while len(received) < 2:
             first.quorum.hand_over()
             await asyncio.sleep(0.1)
 
     play(nodes, scene)
 
     now_ms = int(time.time() * 1000)
-    assert all(now_ms - 60_000 < at_ms <= now_ms for at_ms in heard[1])
+    assert all(now_ms - 60_000 < at_ms <= now_ms for at_ms in received[1])

@@ -13,8 +13,8 @@ from confluent_kafka import Consumer, Producer
 from ottla.node.broker import Broker
 from tests.compat.batches import batch
 from tests.compat.wire_client import WireClient, only
+from tests.integration.certificates import Authority
 from tests.integration.embedded_broker import EmbeddedBroker, start_embedded
-from tests.integration.test_ssl_listener import Authority
 
 pytestmark = pytest.mark.slow
 
@@ -59,7 +59,7 @@ def test_connections_beyond_the_rate_wait_and_connections_of_nodes_do_not(
     node: EmbeddedBroker, authority: Authority
 ) -> None:
     tls, inner = (one.port for one in node.broker.listeners)
-    context = ssl.create_default_context(cafile=str(authority.home / "ca.pem"))
+    context = authority.context()
     began_s = time.monotonic()
 
     with ThreadPoolExecutor(60) as clients:
@@ -72,8 +72,8 @@ def test_connections_beyond_the_rate_wait_and_connections_of_nodes_do_not(
     # Fifty are accepted at once and ten more one after the other. None is lost.
     assert len(waited) == 60 and 1.0 < waited[-1] < 20
     assert took_s > 1.0 and of_node_s < 1.0
-    told = node.call(lambda broker: broker.base.connection_quota.rates.readings(10))
-    throttle_ms = {one.name: one.throttle_ms for one in told.listeners}
+    readings = node.call(lambda broker: broker.base.connection_quota.rates.readings(10))
+    throttle_ms = {one.name: one.throttle_ms for one in readings.listeners}
     assert 0 < throttle_ms["SSL"] <= 1_000 and throttle_ms["PLAINTEXT"] == 0
 
 

@@ -1,4 +1,5 @@
-"""The links among voters over real sockets: which peers are accepted, and what strangers and peers cannot do.
+"""The links among voters over real sockets: which peers are accepted, and what unauthenticated
+clients and peers cannot do.
 
 The attacks are those that open pysyncobj's own port (X1 to X10 in metadata_raft/DESIGN.md): pickles, forged
 votes, endless frames, exhausted file descriptors.
@@ -30,7 +31,7 @@ from ottla.metadata_raft.raft_link import (
     RaftLinks,
     ask_the_quorum,
 )
-from ottla.metadata_raft.raft_strangers import MAX_STRANGERS
+from ottla.metadata_raft.raft_pending_links import MAX_PENDING_LINKS
 from ottla.metadata_raft.raft_wire import LinkWire
 from ottla.metadata_raft.voters import Voter, VoterSet
 from tests.integration.certificates import write_certificates, write_forged
@@ -49,7 +50,7 @@ class End:
     """The links of one node, and what they reported."""
 
     def __init__(self, node_id: int, ports: dict[int, int], **settings: Any) -> None:
-        self.heard: list[tuple[int, bytes]] = []
+        self.received: list[tuple[int, bytes]] = []
         self.up: list[tuple[int, bool]] = []
         self.refusing = False
         self.voters = VoterSet.of(Voter(one, bytes(16), HOST, port) for one, port in ports.items())
@@ -59,14 +60,14 @@ class End:
             self.settings,
             chance=Random(node_id),
             unique=os.urandom,
-            on_frame=self._hear,
+            on_frame=self._receive,
             on_link=lambda peer, is_up: self.up.append((peer.node_id, is_up)),
         )
 
-    def _hear(self, peer: Peer, frame: bytes) -> None:
+    def _receive(self, peer: Peer, frame: bytes) -> None:
         if self.refusing:
             raise KafkaError(ErrorCode.CORRUPT_MESSAGE, "malformed")
-        self.heard.append((peer.node_id, frame))
+        self.received.append((peer.node_id, frame))
 
     async def start(self, tasks: asyncio.TaskGroup) -> "asyncio.Task[None]":
         await self.links.listen()
@@ -77,7 +78,7 @@ class End:
 async def until(condition: Callable[[], Any], seconds: float = 60) -> None:
     async with asyncio.timeout(seconds):
         while not condition():
-            await asyncio.sleep(0.01)
+            await asyncio.sleep(0.002)
 
 
 def play(scene: Callable[[asyncio.TaskGroup], Awaitable[list["asyncio.Task[None]"]]]) -> None:
@@ -105,8 +106,8 @@ def test_two_nodes_that_share_the_secret_exchange_messages_and_broker_endpoints(
         one.links.send(2, b"x" * 300_000)
         two.links.send(1, b"y")
 
-        await until(lambda: two.heard and one.heard)
-        assert two.heard == [(1, b"x" * 300_000)] and one.heard == [(2, b"y")]
+        await until(lambda: two.received and one.received)
+        assert two.received == [(1, b"x" * 300_000)] and one.received == [(2, b"y")]
         assert one.links.endpoints[2] == Endpoint(HOST, 9002)
         return running
 
@@ -153,7 +154,7 @@ def test_a_peer_that_does_not_read_keeps_no_connection_open_at_a_stop() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "stranger",
+    "settings",
     [
         {"secret": b"another secret of bytes"},
         {"identity": identity(2, b"another cluster!")},
@@ -161,13 +162,13 @@ def test_a_peer_that_does_not_read_keeps_no_connection_open_at_a_stop() -> None:
         {"identity": identity(3)},
     ],
 )
-def test_a_node_with_another_secret_cluster_or_name_gets_no_link(stranger: dict[str, Any]) -> None:
+def test_a_node_with_another_secret_cluster_or_name_gets_no_link(settings: dict[str, Any]) -> None:
     async def scene(tasks: asyncio.TaskGroup) -> list["asyncio.Task[None]"]:
-        one, two, running = await pair(tasks, second=stranger)
+        one, two, running = await pair(tasks, second=settings)
 
         await asyncio.sleep(0.7)
 
-        assert not one.links.has_room(2) and not two.heard and not one.heard
+        assert not one.links.has_room(2) and not two.received and not one.received
         return running
 
     play(scene)
@@ -177,14 +178,14 @@ def test_a_node_that_is_no_voter_gets_the_broker_endpoints_and_no_link() -> None
     async def scene(tasks: asyncio.TaskGroup) -> list["asyncio.Task[None]"]:
         one, _, running = await pair(tasks)
         await until(lambda: 2 in one.links.endpoints)
-        asking = LinkSettings(identity(7, bytes(16)), SECRET, ("", 0))
+        settings = LinkSettings(identity(7, bytes(16)), SECRET, ("", 0))
 
-        told = await ask_the_quorum(*one.settings.listen, asking, nonce=os.urandom(32))
+        learned = await ask_the_quorum(*one.settings.listen, settings, nonce=os.urandom(32))
 
-        assert told == (CLUSTER_ID, {1: Endpoint(HOST, 9001), 2: Endpoint(HOST, 9002)})
+        assert learned == (CLUSTER_ID, {1: Endpoint(HOST, 9001), 2: Endpoint(HOST, 9002)})
         assert all(node_id != 7 for node_id, _ in one.up)
         with pytest.raises(KafkaError):
-            wrong = asking._replace(secret=b"another secret of bytes")
+            wrong = settings._replace(secret=b"another secret of bytes")
             await ask_the_quorum(*one.settings.listen, wrong, nonce=os.urandom(32))
         return running
 
@@ -195,7 +196,7 @@ PICKLE = b"cos\nsystem\n(S'touch /tmp/ottla-was-opened'\ntR."
 
 
 @pytest.mark.parametrize(
-    "first_words",
+    "first_bytes",
     [
         struct.pack("<i", len(PICKLE)) + PICKLE,  # X1: a frame of pysyncobj, which would unpickle it
         struct.pack(">I", len(PICKLE)) + PICKLE,
@@ -205,15 +206,15 @@ PICKLE = b"cos\nsystem\n(S'touch /tmp/ottla-was-opened'\ntR."
         struct.pack(">I", 2) + b"\7\0",  # entries before the proof
     ],
 )
-def test_strangers_are_disconnected_at_their_first_bytes(first_words: bytes) -> None:
+def test_unauthenticated_clients_are_disconnected_at_their_first_bytes(first_bytes: bytes) -> None:
     async def scene(tasks: asyncio.TaskGroup) -> list["asyncio.Task[None]"]:
         one, _, running = await pair(tasks)
         reader, writer = await asyncio.open_connection(*one.settings.listen)
 
-        writer.write(first_words)
+        writer.write(first_bytes)
         answer = await asyncio.wait_for(reader.read(), 8)
 
-        assert len(answer) < 300 and not one.heard
+        assert len(answer) < 300 and not one.received
         writer.close()
         return running
 
@@ -225,16 +226,16 @@ def test_a_recorded_proof_is_invalid_on_another_connection() -> None:
     async def exchange(one: End, second_frame: bytes | None) -> tuple[bytes, bytes]:
         """Say hello as node 2; return the proof that was sent, and the last frame of the server."""
         reader, writer = await asyncio.open_connection(*one.settings.listen)
-        said = hello(identity(2), b"n" * 32, purpose=LINK)
-        writer.write(struct.pack(">I", len(said)) + said)
+        sent = hello(identity(2), b"n" * 32, purpose=LINK)
+        writer.write(struct.pack(">I", len(sent)) + sent)
         (length,) = struct.unpack(">I", await reader.readexactly(4))
         answered = await reader.readexactly(length)
-        proof = second_frame or prove(said, answered, identity(2), SECRET, expected_id=1)[0]
+        proof = second_frame or prove(sent, answered, identity(2), SECRET, expected_id=1)[0]
         writer.write(struct.pack(">I", len(proof)) + proof)
         (length,) = struct.unpack(">I", await reader.readexactly(4))
-        last_words = await reader.readexactly(length)
+        last_frame = await reader.readexactly(length)
         writer.close()
-        return proof, last_words
+        return proof, last_frame
 
     async def scene(tasks: asyncio.TaskGroup) -> list["asyncio.Task[None]"]:
         ports = {1: free_port(), 2: free_port()}
@@ -262,19 +263,19 @@ def test_a_peer_that_sends_nonsense_loses_its_link_and_may_reconnect() -> None:
 
         one.refusing = False
         await until(lambda: one.links.has_room(2) and two.links.has_room(1))
-        await until(lambda: two.links.send(1, b"sense") or one.heard)
+        await until(lambda: two.links.send(1, b"sense") or one.received)
         return running
 
     play(scene)
 
 
-class Crowd:
+class HostileSockets:
     """Hostile sockets: they keep connections to a listener open and send little or nothing."""
 
-    def __init__(self, address: tuple[str, int], count: int, first_words: bytes = b"") -> None:
+    def __init__(self, address: tuple[str, int], count: int, first_bytes: bytes = b"") -> None:
         self.address = address
         self.count = count
-        self.first_words = first_words
+        self.first_bytes = first_bytes
         self.opened = 0
         self.open: set[socket.socket] = set()
 
@@ -291,7 +292,7 @@ class Crowd:
                     await loop.sock_connect(one, self.address)
                     self.opened += 1
                     self.open.add(one)
-                    await loop.sock_sendall(one, self.first_words)
+                    await loop.sock_sendall(one, self.first_bytes)
                     while await loop.sock_recv(one, 100):
                         continue
                 except OSError:
@@ -306,35 +307,35 @@ HALF_A_HELLO = struct.pack(">I", 100) + b"x" * 50
 
 @pytest.mark.slow
 @pytest.mark.parametrize("with_tls", [False, True], ids=["plain", "TLS"])
-@pytest.mark.parametrize("first_words", [b"", HALF_A_HELLO], ids=["silent", "slow"])
-def test_an_endless_stream_of_strangers_keeps_no_voter_out(
-    with_tls: bool, first_words: bytes, request: pytest.FixtureRequest
+@pytest.mark.parametrize("first_bytes", [b"", HALF_A_HELLO], ids=["silent", "slow"])
+def test_an_endless_stream_of_unauthenticated_clients_keeps_no_voter_out(
+    with_tls: bool, first_bytes: bytes, request: pytest.FixtureRequest
 ) -> None:
-    """Both listeners are full of strangers before the voters connect, and stay full."""
+    """Unauthenticated clients fill both listeners before the voters connect, and keep them full."""
     certificates = request.getfixturevalue("certificates") if with_tls else None
 
     async def scene(tasks: asyncio.TaskGroup) -> list["asyncio.Task[None]"]:
         ports = {1: free_port(), 2: free_port()}
         settings = [{"tls": tls(certificates, f"node-{one}") if certificates else None} for one in ports]
-        ends = [End(one, ports, **told) for one, told in zip(ports, settings, strict=True)]
+        ends = [End(one, ports, **options) for one, options in zip(ports, settings, strict=True)]
         for end in ends:
             await end.links.listen()
         running = [tasks.create_task(end.links.run()) for end in ends]
-        crowds = [Crowd(end.settings.listen, 3 * MAX_STRANGERS, first_words) for end in ends]
-        hostile = [task for crowd in crowds for task in await crowd.run(tasks)]
-        await until(lambda: all(len(end.links._strangers) == MAX_STRANGERS for end in ends))
-        await until(lambda: all(crowd.opened > 5 * MAX_STRANGERS for crowd in crowds), 30)
+        attacks = [HostileSockets(end.settings.listen, 3 * MAX_PENDING_LINKS, first_bytes) for end in ends]
+        hostile = [task for attack in attacks for task in await attack.run(tasks)]
+        await until(lambda: all(len(end.links._pending_links) == MAX_PENDING_LINKS for end in ends))
+        await until(lambda: all(attack.opened > 5 * MAX_PENDING_LINKS for attack in attacks), 30)
 
         for end in ends:
             end.links.dial(end.voters)
 
         await until(lambda: all(end.links.has_room(3 - one) for one, end in enumerate(ends, 1)), 30)
-        # The sockets of all other strangers are closed, too.
-        await until(lambda: all(len(crowd.open) < 2 * MAX_STRANGERS for crowd in crowds), 30)
-        assert all(len(end.links._strangers) <= MAX_STRANGERS for end in ends)
+        # The sockets of all other unauthenticated clients are closed, too.
+        await until(lambda: all(len(attack.open) < 2 * MAX_PENDING_LINKS for attack in attacks), 30)
+        assert all(len(end.links._pending_links) <= MAX_PENDING_LINKS for end in ends)
         for task in hostile:
             task.cancel()
-        await until(lambda: not any(len(end.links._strangers) for end in ends), 30)
+        await until(lambda: not any(len(end.links._pending_links) for end in ends), 30)
         return running
 
     play(scene)
@@ -342,10 +343,10 @@ def test_an_endless_stream_of_strangers_keeps_no_voter_out(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("with_tls", [False, True], ids=["plain", "TLS"])
-def test_an_idle_stranger_is_disconnected_soon(
+def test_an_idle_unauthenticated_client_is_disconnected_soon(
     with_tls: bool, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
-    monkeypatch.setattr(raft_link, "STRANGER_SECONDS", 0.3)
+    monkeypatch.setattr(raft_link, "AUTHENTICATION_SECONDS", 0.3)
     certificates = request.getfixturevalue("certificates") if with_tls else None
 
     async def scene(tasks: asyncio.TaskGroup) -> list["asyncio.Task[None]"]:
@@ -356,7 +357,7 @@ def test_an_idle_stranger_is_disconnected_soon(
         writer.write(HALF_A_HELLO[:3])
 
         assert not await asyncio.wait_for(reader.read(), 30)
-        assert not len(one.links._strangers)
+        assert not len(one.links._pending_links)
         writer.close()
         return running
 
@@ -374,17 +375,17 @@ def test_a_node_without_descriptors_listens_again_when_it_has_some() -> None:
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(lambda _loop, _context: None)
         running = [await one.start(tasks)]
-        asker = socket.socket()
+        client = socket.socket()
         used = len(os.listdir("/proc/self/fd"))
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (used, hard))
         try:
-            asker.setblocking(False)
-            await loop.sock_connect(asker, one.settings.listen)  # the kernel accepts it, the node cannot
+            client.setblocking(False)
+            await loop.sock_connect(client, one.settings.listen)  # the kernel accepts it, the node cannot
             await asyncio.sleep(0.3)
         finally:
             resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-            asker.close()
+            client.close()
 
         running.append(await two.start(tasks))
 
@@ -400,21 +401,21 @@ def test_the_address_of_a_peer_that_moved_is_looked_up_again(monkeypatch: pytest
     async def scene(tasks: asyncio.TaskGroup) -> list["asyncio.Task[None]"]:
         ports = {1: free_port(), 2: free_port()}
         one, two = End(1, ports), End(2, ports)
-        name = VoterSet.of(
+        by_name = VoterSet.of(
             [Voter(1, bytes(16), "one.invalid", ports[1]), Voter(2, bytes(16), HOST, ports[2])]
         )
-        two.voters = name
-        places = {"one.invalid": "127.0.0.2"}
+        two.voters = by_name
+        addresses = {"one.invalid": "127.0.0.2"}
         loop = asyncio.get_running_loop()
         look_up = loop.getaddrinfo
 
         async def getaddrinfo(host: Any, port: Any, **options: Any) -> Any:
-            return await look_up(places.get(host, host), port, **options)
+            return await look_up(addresses.get(host, host), port, **options)
 
         monkeypatch.setattr(loop, "getaddrinfo", getaddrinfo)
         running = [await two.start(tasks)]
         await asyncio.sleep(0.2)
-        places["one.invalid"] = HOST
+        addresses["one.invalid"] = HOST
         one.voters = VoterSet.of([])
         running.append(await one.start(tasks))
 
@@ -432,15 +433,15 @@ def test_a_peer_that_leaves_two_handshakes_in_a_row_is_logged_as_rejected(
     """A node that is stopped leaves its handshakes; that is no rejection."""
     caplog.set_level("INFO")
     certificates = request.getfixturevalue("certificates") if with_tls else None
-    said = "was rejected"
+    sent = "was rejected"
 
     async def leave(one: End) -> None:
         """Leave a handshake as node 2: after its hello, during TLS, or without sending anything."""
         refused = one.links.refused
-        hand = None
+        dialling = None
         if certificates is not None and with_hello:
-            hand = _dialling(certificates, "node-2")
-        reader, writer = await asyncio.open_connection(*one.settings.listen, ssl=hand)
+            dialling = _dialling(certificates, "node-2")
+        reader, writer = await asyncio.open_connection(*one.settings.listen, ssl=dialling)
         if with_hello:
             words = hello(identity(2), b"n" * 32, purpose=LINK)
             writer.write(struct.pack(">I", len(words)) + words)
@@ -451,10 +452,10 @@ def test_a_peer_that_leaves_two_handshakes_in_a_row_is_logged_as_rejected(
     async def scene(tasks: asyncio.TaskGroup) -> list["asyncio.Task[None]"]:
         ports = {1: free_port(), 2: free_port()}
         settings = [{"tls": tls(certificates, f"node-{one}") if certificates else None} for one in ports]
-        one, two = (End(number, ports, **told) for number, told in zip(ports, settings, strict=True))
+        one, two = (End(number, ports, **options) for number, options in zip(ports, settings, strict=True))
         running = [await one.start(tasks)]
         await leave(one)
-        assert said not in caplog.text
+        assert sent not in caplog.text
 
         running.append(await two.start(tasks))
         # Each node has connected to the other.
@@ -462,9 +463,9 @@ def test_a_peer_that_leaves_two_handshakes_in_a_row_is_logged_as_rejected(
             lambda: all(len(end.links._wires.get(3 - own, ())) > 1 for own, end in ((1, one), (2, two)))
         )
         await leave(one)
-        assert said not in caplog.text, "a handshake has succeeded since"
+        assert sent not in caplog.text, "a handshake has succeeded since"
         await leave(one)
-        assert said in caplog.text
+        assert sent in caplog.text
         return running
 
     play(scene)
@@ -516,17 +517,19 @@ def _dialling(home: Path, name: str) -> ssl.SSLContext:
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
-@pytest.mark.parametrize(("name", "is_let_in"), [("node-2", True), ("node-9", False), ("forged", False)])
-def test_a_certificate_speaks_for_its_own_node_only(certificates: Path, name: str, is_let_in: bool) -> None:
+@pytest.mark.parametrize(("name", "is_accepted"), [("node-2", True), ("node-9", False), ("forged", False)])
+def test_a_certificate_is_valid_for_its_own_node_only(
+    certificates: Path, name: str, is_accepted: bool
+) -> None:
     async def scene(tasks: asyncio.TaskGroup) -> list["asyncio.Task[None]"]:
         asyncio.get_running_loop().set_exception_handler(lambda _loop, _context: None)
         one, two, running = await pair(
             tasks, {"tls": tls(certificates, "node-1")}, {"tls": tls(certificates, name)}
         )
-        if is_let_in:
+        if is_accepted:
             await until(lambda: one.links.has_room(2) and two.links.has_room(1))
             one.links.send(2, b"x")
-            await until(lambda: two.heard)
+            await until(lambda: two.received)
         else:
             await asyncio.sleep(1)
             assert not one.links.has_room(2) and not two.links.has_room(1)
@@ -546,10 +549,10 @@ def test_a_listener_with_certificates_rejects_peers_without_one(certificates: Pa
         bare.check_hostname = False
         bare.load_verify_locations(certificates / "ca.pem")
         for context in (None, lambda: LinkTls(bare, bare)):
-            asking = LinkSettings(identity(2), SECRET, ("", 0), context)
+            settings = LinkSettings(identity(2), SECRET, ("", 0), context)
 
             with pytest.raises((KafkaError, OSError, TimeoutError)):
-                await ask_the_quorum(*one.settings.listen, asking, nonce=os.urandom(32))
+                await ask_the_quorum(*one.settings.listen, settings, nonce=os.urandom(32))
         return running
 
     play(scene)
@@ -559,7 +562,7 @@ def test_a_listener_with_certificates_rejects_peers_without_one(certificates: Pa
 
 
 @pytest.mark.parametrize(
-    ("login", "is_let_in"),
+    ("login", "is_accepted"),
     [
         (LinkLogin(user="node", password="node-secret"), True),
         (LinkLogin(user="node", password="wrong"), False),
@@ -567,15 +570,15 @@ def test_a_listener_with_certificates_rejects_peers_without_one(certificates: Pa
         (None, False),
     ],
 )
-def test_a_listener_with_users_accepts_peers_that_log_in(login: LinkLogin | None, is_let_in: bool) -> None:
+def test_a_listener_with_users_accepts_peers_that_log_in(login: LinkLogin | None, is_accepted: bool) -> None:
     async def scene() -> None:
         ports = {1: free_port(), 2: free_port()}
         server = End(1, ports, users=lambda: {"node": "node-secret"})
-        asking = LinkSettings(identity(7, bytes(16)), SECRET, ("", 0), login=lambda: login)
+        settings = LinkSettings(identity(7, bytes(16)), SECRET, ("", 0), login=lambda: login)
         async with asyncio.TaskGroup() as tasks:
             running = await server.start(tasks)
-            ask = ask_the_quorum(HOST, ports[1], asking, nonce=os.urandom(32))
-            if is_let_in:
+            ask = ask_the_quorum(HOST, ports[1], settings, nonce=os.urandom(32))
+            if is_accepted:
                 assert (await ask)[0] == CLUSTER_ID
             else:
                 with pytest.raises(KafkaError, match="did not log in, or used a wrong user") as refused:

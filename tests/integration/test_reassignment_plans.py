@@ -11,8 +11,10 @@ import pytest
 from ottla.node.embedded import Cluster
 from tests.compat.command_line import ottla
 from tests.integration.cluster.conftest import eventually
+from tests.integration.test_cluster_commands import replicas
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("no_process_is_left")]
+NOT_THROTTLED = "nothing is throttled\n"
 
 
 @pytest.fixture(scope="module")
@@ -30,11 +32,6 @@ def topic(cluster: Cluster) -> str:
     return name
 
 
-def replicas(cluster: Cluster, topic: str) -> list[list[int]]:
-    [told] = json.loads(ottla(cluster.bootstrap, "topic", "describe", topic, "--output", "json"))
-    return [one["replicas"] for one in told["partitions"]]
-
-
 def test_a_plan_is_generated_executed_verified_and_rolled_back(
     cluster: Cluster, topic: str, tmp_path: Path
 ) -> None:
@@ -49,9 +46,9 @@ def test_a_plan_is_generated_executed_verified_and_rolled_back(
     plan.write_text(generated[4])
     not_yet = ottla_code_1(where, "topic", "reassign", "--json", str(plan), "--verify")
     done = ottla(where, "topic", "reassign", "--json", str(plan), "--throttle", "100000000")
-    moved = replicas(cluster, topic)
+    eventually(lambda: sorted(map(sorted, replicas(cluster, topic))) == [[1, 2], [1, 2]], "both have moved")
     back.write_text(next(line for line in done.splitlines() if line.startswith("{")))
-    told: Any = json.loads(ottla(where, "topic", "reassign", "--json", str(back), "--output", "json"))
+    moves: Any = json.loads(ottla(where, "topic", "reassign", "--json", str(back), "--output", "json"))
 
     assert generated[0] == "Current partition replica assignment" and generated[2] == ""
     assert generated[3] == "Proposed partition reassignment configuration"
@@ -61,10 +58,9 @@ def test_a_plan_is_generated_executed_verified_and_rolled_back(
     assert "The inter-broker throttle limit was set to 100000000 B/s" in done
     assert f"Reassignment of partition {topic}-1 is completed." in done
     assert f"Clearing topic-level throttles on topics {topic}" in done
-    assert sorted(map(sorted, moved)) == [[1, 2], [1, 2]]
-    assert [one["state"] for one in told] == ["completed", "completed"]
-    assert replicas(cluster, topic) == [[0, 1], [0, 1]]
-    assert ottla(where, "broker", "throttle") == "nothing is throttled\n"
+    assert [one["state"] for one in moves] == ["completed", "completed"]
+    eventually(lambda: replicas(cluster, topic) == [[0, 1], [0, 1]], "the replicas are back")
+    eventually(lambda: ottla(where, "broker", "throttle") == NOT_THROTTLED, "no throttle is left")
 
 
 def ottla_code_1(bootstrap: str, *arguments: str) -> str:
@@ -88,20 +84,19 @@ def test_a_slow_move_is_in_progress_until_it_is_cancelled(
 
     ottla(where, *of_plan, "--throttle", "10000", "--no-wait")
     slow = ottla_code_1(where, *of_plan, "--verify")
-    limited = ottla(where, "broker", "throttle")
+    eventually(lambda: "10000" in ottla(where, "broker", "throttle"), "the throttle is shown")
     cancelled = ottla(where, *of_plan, "--cancel")
     again = ottla(where, *of_plan, "--cancel")
 
     assert f"Reassignment of partition {topic}-0 is still in progress." in slow
-    assert "10000" in limited
     assert f"Successfully cancelled partition reassignments for: {topic}-0,{topic}-1" in cancelled
     assert again == "None of the specified partition reassignments are active.\n"
     eventually(lambda: replicas(cluster, topic) == [[0, 1], [0, 1]], "the replicas are where they were")
-    assert ottla(where, "broker", "throttle") == "nothing is throttled\n"
+    eventually(lambda: ottla(where, "broker", "throttle") == NOT_THROTTLED, "no throttle is left")
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         ((), "Name a topic, or use --json or --generate."),
         (("t", "--verify"), "--verify needs --json."),
@@ -117,8 +112,8 @@ def test_a_slow_move_is_in_progress_until_it_is_cancelled(
         (("t", "--generate", "-r", "1"), "Use one of --replicas, --json and --generate."),
     ],
 )
-def test_conflicting_options_are_rejected(words: tuple[str, ...], told: str) -> None:
-    assert told in ottla("127.0.0.1:1", "topic", "reassign", *words, code=2)
+def test_conflicting_options_are_rejected(words: tuple[str, ...], message: str) -> None:
+    assert message in ottla("127.0.0.1:1", "topic", "reassign", *words, code=2)
 
 
 def test_missing_brokers_and_partitions_are_named(cluster: Cluster, topic: str, tmp_path: Path) -> None:

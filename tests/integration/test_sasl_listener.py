@@ -9,10 +9,11 @@ import subprocess
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 import trustme
@@ -23,6 +24,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from ottla.node.broker import Broker
 from tests.compat.wire_client import Closed, WireClient
+from tests.integration.cluster.conftest import eventually
 from tests.integration.embedded_broker import EmbeddedBroker, start_embedded
 
 with warnings.catch_warnings():  # kafka-python reads its schemas in a way that Python 3.11 deprecates
@@ -30,7 +32,7 @@ with warnings.catch_warnings():  # kafka-python reads its schemas in a way that 
     from kafka import KafkaProducer
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore::DeprecationWarning")]
-PATIENT_S = 60.0
+TIMEOUT_S = 60.0
 OVER_TLS, OPEN, SHORT = "TLS", "OPEN", "SHORT"  # listener names
 SCRAM_512, SCRAM_256, PLAIN = "SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN"
 
@@ -97,29 +99,22 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
     node.embedded.stop()
 
 
-def until(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENT_S
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-
-
 @pytest.mark.parametrize(
     ("listener", "mechanism"),
     [(OVER_TLS, SCRAM_512), (OVER_TLS, PLAIN), (OPEN, SCRAM_512), (OPEN, SCRAM_256)],
 )
 def test_clients_that_log_in_produce_and_consume(node: Node, listener: str, mechanism: str) -> None:
-    topic = f"{listener}-{mechanism}"
+    topic = f"{listener}-{mechanism}-{uuid4().hex[:8]}"
     settings = node.settings(listener, mechanism)
     admin = AdminClient(settings)
     for future in admin.create_topics([NewTopic(topic, 1, 1)]).values():
-        future.result(PATIENT_S)
+        future.result(TIMEOUT_S)
     producer = Producer(settings)
     producer.produce(topic, b"hello")
-    assert producer.flush(PATIENT_S) == 0
+    assert producer.flush(TIMEOUT_S) == 0
     consumer = Consumer({**settings, "group.id": topic, "auto.offset.reset": "earliest"})
     consumer.subscribe([topic])
-    message = consumer.poll(PATIENT_S)
+    message = consumer.poll(TIMEOUT_S)
 
     assert message is not None and message.value() == b"hello"
     assert ("User:anna", mechanism) in node.principals(listener)
@@ -128,17 +123,17 @@ def test_clients_that_log_in_produce_and_consume(node: Node, listener: str, mech
 
 @pytest.mark.parametrize(("listener", "mechanism"), [(OVER_TLS, PLAIN), (OPEN, SCRAM_512)])
 def test_a_wrong_password_is_reported_at_once(node: Node, listener: str, mechanism: str) -> None:
-    heard: list[KafkaError] = []
+    reported: list[KafkaError] = []
     settings = node.settings(listener, mechanism, password="wrong")
     before = node.counts(listener)["failed"]
-    producer = Producer({**settings, "error_cb": heard.append})
+    producer = Producer({**settings, "error_cb": reported.append})
 
-    def hears() -> bool:
+    def is_reported() -> bool:
         producer.poll(0.05)
-        return any(one.code() == KafkaError._AUTHENTICATION for one in heard)
+        return any(one.code() == KafkaError._AUTHENTICATION for one in reported)
 
-    until(hears)
-    assert any("Authentication failed" in str(one) for one in heard)
+    eventually(is_reported, "the client reports the failed login")
+    assert any("Authentication failed" in str(one) for one in reported)
     assert node.counts(listener)["failed"] > before
 
 
@@ -150,7 +145,7 @@ def test_kafka_python_logs_in_and_reports_a_wrong_password(node: Node) -> None:
         "sasl_plain_username": "anna",
     }
     producer = KafkaProducer(**settings, sasl_plain_password="secret")
-    assert producer.send("of-kafka-python", b"hello").get(PATIENT_S).offset >= 0
+    assert producer.send("of-kafka-python", b"hello").get(TIMEOUT_S).offset >= 0
     producer.close()
 
     before = node.counts(OPEN)["failed"]
@@ -161,7 +156,7 @@ logging.basicConfig(level=logging.WARNING)
 kafka.KafkaProducer(**{settings!r}, sasl_plain_password="wrong", bootstrap_timeout_ms=1000)
 """
     failed = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", program], capture_output=True, text=True, timeout=PATIENT_S
+        [sys.executable, "-W", "ignore", "-c", program], capture_output=True, text=True, timeout=TIMEOUT_S
     )
     assert failed.returncode != 0
     # kafka-python drops the response if it reads the end of the connection at the same time.
@@ -180,14 +175,14 @@ def test_a_client_that_reads_late_gets_the_reason_of_a_failed_login_before_the_c
     host, port = node.address(listener).split(":")
     before, mechanism = node.counts(listener)["failed"], SCRAM_512.encode()
     with ExitStack() as ends:
-        connection = ends.enter_context(socket.create_connection((host, int(port)), PATIENT_S))
+        connection = ends.enter_context(socket.create_connection((host, int(port)), TIMEOUT_S))
         if listener == OVER_TLS:
             context = ssl.create_default_context(cafile=str(node.ca))
             connection = ends.enter_context(context.wrap_socket(connection, server_hostname=host))
         connection.sendall(request(17, 1, struct.pack(">h", len(mechanism)) + mechanism))
         assert connection.recv(4_096)
         connection.sendall(request(36, 0, struct.pack(">i", 1) + b"x"))
-        until(lambda: node.counts(listener)["failed"] > before)
+        eventually(lambda: node.counts(listener)["failed"] > before, "the login has failed")
         time.sleep(0.5)  # time to send the response and to close the connection
 
         answer = b"".join(iter(lambda: connection.recv(4_096), b""))
@@ -207,7 +202,7 @@ def test_aiokafka_logs_in_and_reports_a_wrong_password(node: Node) -> None:
             sasl_plain_password=password,
         )
 
-    async def talk() -> int:
+    async def offset_of_a_record() -> int:
         async with producer("secret") as one:
             return int((await one.send_and_wait("of-aiokafka", b"hello")).offset)
 
@@ -218,7 +213,7 @@ def test_aiokafka_logs_in_and_reports_a_wrong_password(node: Node) -> None:
         finally:
             await one.stop()
 
-    assert asyncio.run(talk()) >= 0
+    assert asyncio.run(offset_of_a_record()) >= 0
     with pytest.raises(AioConnectionError):
         asyncio.run(fail())
 
@@ -227,17 +222,17 @@ def test_a_client_logs_in_again_while_it_produces(node: Node) -> None:
     producer = Producer({**node.settings(SHORT, SCRAM_512), "linger.ms": 0})
     failed: list[KafkaError] = []
 
-    def told(error: KafkaError | None, message: Any) -> None:
+    def note_failure(error: KafkaError | None, message: Any) -> None:
         if error is not None:
             failed.append(error)
 
     def has_logged_in_twice_more() -> bool:
-        producer.produce("again", b"x", on_delivery=told)
+        producer.produce("again", b"x", on_delivery=note_failure)
         producer.poll(0.01)
         return node.counts(SHORT)["successful_again"] >= 2
 
-    until(has_logged_in_twice_more)
-    assert producer.flush(PATIENT_S) == 0 and failed == []
+    eventually(has_logged_in_twice_more, "the client logs in again")
+    assert producer.flush(TIMEOUT_S) == 0 and failed == []
     assert node.counts(SHORT)["expired"] == 0
 
 
@@ -257,10 +252,13 @@ def shown_of(address: str, *users: str) -> dict[str, bytes]:
 
 
 def until_failed(embedded: EmbeddedBroker, count: int) -> None:
-    until(lambda: embedded.call(lambda one: one.listeners[0].logins.failed) == count)
+    eventually(
+        lambda: embedded.call(lambda one: one.listeners[0].logins.failed) == count,
+        f"{count} logins have failed",
+    )
 
 
-def test_a_stranger_cannot_tell_which_users_exist_even_after_a_restart(tmp_path: Path) -> None:
+def test_a_client_cannot_find_out_which_users_exist_even_after_a_restart(tmp_path: Path) -> None:
     """Salt and iterations look alike for all names, and are stable; each attempt counts as a failed login."""
     users = [*(f"user-{number}" for number in range(8)), *(f"nobody-{number}" for number in range(8))]
     settings = {
@@ -289,7 +287,7 @@ def test_a_stranger_cannot_tell_which_users_exist_even_after_a_restart(tmp_path:
 
 
 def test_a_setting_exempts_an_address_of_many_clients_from_lock_outs(tmp_path: Path) -> None:
-    """Such as a load balancer: one client with an old password locks out all, until it is exempt."""
+    """For example, one client with an old password locks out all clients behind its load balancer."""
     users = 'org.apache.kafka.common.security.plain.PlainLoginModule required user_ann="right";'
     embedded = start_embedded(
         tmp_path,
@@ -304,7 +302,7 @@ def test_a_setting_exempts_an_address_of_many_clients_from_lock_outs(tmp_path: P
     )
     plaintext = embedded.call(lambda one: f"127.0.0.1:{one.listeners[1].port}")
 
-    def is_let_in() -> bool:
+    def is_accepted() -> bool:
         try:
             with WireClient(embedded.bootstrap) as client:
                 client.call("sasl_handshake", 1, mechanism=PLAIN)
@@ -320,18 +318,18 @@ def test_a_setting_exempts_an_address_of_many_clients_from_lock_outs(tmp_path: P
             answer = client.call("incremental_alter_configs", 1, resources=[every], validate_only=False)
         assert answer.responses[0].error_code == 0, answer.responses[0].error_message
 
-    def fail(broker: Broker) -> None:
+    def fail_logins(broker: Broker) -> None:
         now_s = asyncio.get_running_loop().time()
         for _ in range(60):  # more than the burst, plus the allowance that returns while the test runs
             broker.base.failed_logins.note("127.0.0.1", now_s)
 
     try:
-        assert is_let_in()
-        embedded.call(fail)
-        assert not is_let_in(), "rejected even with the right password"
+        assert is_accepted()
+        embedded.call(fail_logins)
+        assert not is_accepted(), "rejected even with the right password"
         change("10.0.0.0/8,127.0.0.1")
-        until(is_let_in)
+        eventually(is_accepted, "the address is exempt")
         change(None)
-        until(lambda: not is_let_in())
+        eventually(lambda: not is_accepted(), "the address is not exempt any more")
     finally:
         embedded.stop()

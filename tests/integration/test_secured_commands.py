@@ -49,7 +49,7 @@ COMMANDS: Final[Mapping[str, tuple[Sequence[str], int, str]]] = {
     "broker config": (("0", "--all"), 0, "log.retention.ms"),
     "broker log-dirs": ((), 0, "total bytes"),
     "broker drain": (("0",), 1, "it has no other replica"),
-    "broker undrain": (("0",), 0, "taken back"),
+    "broker undrain": (("0",), 0, "moved back"),
     "broker throttle": ((), 0, "nothing is throttled"),
     "broker decommission": (("7",), 1, "There is no broker 7"),
     "client-metrics list": ((), 0, ""),
@@ -116,16 +116,16 @@ def test_every_command_works_over_tls_with_a_login(
 
     for name, (arguments, code, words) in COMMANDS.items():
         more = ("--output", "json") if mechanism == "PLAIN" else ()
-        told = logged_in.run(*name.split(), *arguments, *more, given="hello\n", timeout_s=10)
+        ran = logged_in.run(*name.split(), *arguments, *more, given="hello\n", timeout_s=10)
         if more:
-            is_right = is_one_document(told.out) or (code != 0 and not told.out)
-            is_right = is_right and (told.code == code or name == "doctor") and "warning" not in told.err
+            is_right = is_one_document(ran.out) or (code != 0 and not ran.out)
+            is_right = is_right and (ran.code == code or name == "doctor") and "warning" not in ran.err
         elif name == "doctor":  # it may find problems of this machine, but none of the connection
-            is_right = "does not serve this client" not in told.out and not told.err
+            is_right = "does not serve this client" not in ran.out and not ran.err
         else:
-            is_right = told.code == code and words in told.out + told.err and "warning" not in told.err
+            is_right = ran.code == code and words in ran.out + ran.err and "warning" not in ran.err
         if not is_right:
-            wrong[name] = told
+            wrong[name] = ran
 
     assert not wrong
 
@@ -147,9 +147,9 @@ def rest(node: SecuredNode, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_rest_api_rejects_a_wrong_password(node: SecuredNode, admin: Commands) -> None:
-    told = admin.of(node.properties(password="guessed")).run("rest", "GET", "/v1/users")
+    ran = admin.of(node.properties(password="guessed")).run("rest", "GET", "/v1/users")
 
-    assert told.code == 1 and "(HTTP 401) The login comes from sasl.*" in told.err
+    assert ran.code == 1 and "(HTTP 401) The login comes from sasl.*" in ran.err
 
 
 def test_the_rest_api_acts_for_the_user_of_a_profile(
@@ -172,9 +172,9 @@ def test_the_rest_api_acts_for_the_user_of_a_profile(
     monkeypatch.setattr("sys.argv", ["ottla", *users, "--url", node.rest])
     without_profile = main()
 
-    told = capfd.readouterr()
-    assert "rest-user" in told.out and without_profile == 1
-    assert "its certificate is not trusted" in told.err and "warning" not in told.err
+    printed = capfd.readouterr()
+    assert "rest-user" in printed.out and without_profile == 1
+    assert "its certificate is not trusted" in printed.err and "warning" not in printed.err
 
 
 def test_a_profile_logs_in(
@@ -214,7 +214,7 @@ REFUSED: Final[Mapping[str, tuple[Mapping[str, str], Sequence[str]]]] = {
         ),
     ),
     "an authority that is not trusted": (
-        {"authority": "stranger.pem"},
+        {"authority": "untrusted.pem"},
         ("its certificate is not trusted", "set ssl.truststore.location"),
     ),
     "a certificate that has expired": (
@@ -271,10 +271,10 @@ def test_a_rejected_client_gets_one_sentence_with_the_remedy(
     wrong = []
 
     for command in KINDS:
-        told = refused.run(*command, given="hello\n", timeout_s=10)
-        is_line = told.err.startswith("ottla: ") and told.err.count("\n") == 1 and not told.out
-        if told.code != 1 or not is_line or not all(one in told.err for one in words):
-            wrong.append((command, told))
+        ran = refused.run(*command, given="hello\n", timeout_s=10)
+        is_line = ran.err.startswith("ottla: ") and ran.err.count("\n") == 1 and not ran.out
+        if ran.code != 1 or not is_line or not all(one in ran.err for one in words):
+            wrong.append((command, ran))
     diagnosis = refused.run("doctor", timeout_s=5)
 
     assert not wrong
@@ -283,8 +283,6 @@ def test_a_rejected_client_gets_one_sentence_with_the_remedy(
 
 
 def test_a_missing_file_of_settings_is_named(admin: Commands, tmp_path: Path) -> None:
-    told = admin.of(tmp_path / "none.properties").run("topic", "list")
+    ran = admin.of(tmp_path / "none.properties").run("topic", "list")
 
-    assert told.code == 2 and told.err.endswith(
-        "none.properties cannot be read: No such file or directory.\n"
-    )
+    assert ran.code == 2 and ran.err.endswith("none.properties cannot be read: No such file or directory.\n")

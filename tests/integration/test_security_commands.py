@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, Producer
@@ -16,7 +17,7 @@ from tests.compat.servers import ROOT
 from tests.integration.secured_node import Commands, SecuredNode, secured_node
 
 pytestmark = pytest.mark.slow
-PATIENT_S = 60.0
+TIMEOUT_S = 60.0
 
 
 @pytest.fixture(scope="module")
@@ -45,12 +46,12 @@ def settings(node: SecuredNode, user: str, password: str, mechanism: str = "SCRA
 def produced(client: dict[str, Any], topic: str) -> int:
     """Produce a record as a client and return its error code, 0 if it was stored."""
     errors: list[int] = []
-    heard: list[KafkaError] = []
-    producer = Producer({**client, "error_cb": heard.append, "message.timeout.ms": 20_000})
+    reported: list[KafkaError] = []
+    producer = Producer({**client, "error_cb": reported.append, "message.timeout.ms": 20_000})
     producer.produce(topic, b"x", on_delivery=lambda error, _: errors.append(error.code() if error else 0))
     while not errors:
         producer.poll(0.05)
-        if any(one.code() == KafkaError._AUTHENTICATION for one in heard):
+        if any(one.code() == KafkaError._AUTHENTICATION for one in reported):
             producer.purge()
             return int(KafkaError._AUTHENTICATION)
     return errors[0]
@@ -74,8 +75,8 @@ def test_a_user_logs_in_with_the_password_that_was_set_last(
     assert produced(settings(node, name, second, mechanism), topic) == 0
     assert produced(settings(node, name, first, mechanism), topic) == KafkaError._AUTHENTICATION
 
-    told = json.loads(admin("user", "list", "--output", "json"))
-    [mine] = [one for one in told if one["name"] == name]
+    users = json.loads(admin("user", "list", "--output", "json"))
+    [mine] = [one for one in users if one["name"] == name]
     assert {"mechanism": mechanism, "iterations": 8192} in mine["mechanisms"]
     admin("user", "delete", name, "--mechanism", mechanism)
     assert produced(settings(node, name, second, mechanism), topic) == KafkaError._AUTHENTICATION
@@ -85,12 +86,12 @@ def test_a_generated_password_is_printed_once_and_works_for_both_mechanisms(
     node: SecuredNode, admin: Commands
 ) -> None:
     both = ("--mechanism", "SCRAM-SHA-256", "--mechanism", "SCRAM-SHA-512")
-    told = json.loads(admin("user", "create", "robot", "--generate", "--output", "json", *both))
+    created = json.loads(admin("user", "create", "robot", "--generate", "--output", "json", *both))
 
     for mechanism in ("SCRAM-SHA-256", "SCRAM-SHA-512"):
-        robot = admin.of(node.properties("robot", told["password"], mechanism=mechanism))
+        robot = admin.of(node.properties("robot", created["password"], mechanism=mechanism))
         assert robot("topic", "list") == ""
-    assert told["password"] not in admin("user", "list", "--output", "json")
+    assert created["password"] not in admin("user", "list", "--output", "json")
     assert "has SCRAM-SHA-256 and SCRAM-SHA-512 already" in admin(
         "user", "create", "robot", "--generate", *both, code=1
     )
@@ -137,17 +138,17 @@ class OnTerminal:
         self.shown += self.process.stdout.read().decode(errors="replace")
         self.process.stdin.close()
         self.process.stdout.close()
-        return self.process.wait(PATIENT_S)
+        return self.process.wait(TIMEOUT_S)
 
 
 def test_a_password_is_asked_for_twice_and_never_shown(node: SecuredNode, admin: Commands) -> None:
     config = ("--command-config", str(admin.config))
-    asked = OnTerminal("user", "create", "typist", *config)
-    asked.answer("New password of typist: ", "typed-secret")
-    asked.answer("Once more: ", "typed-secret")
+    terminal = OnTerminal("user", "create", "typist", *config)
+    terminal.answer("New password of typist: ", "typed-secret")
+    terminal.answer("Once more: ", "typed-secret")
 
-    assert asked.end() == 0, asked.shown
-    assert "created typist with SCRAM-SHA-512" in asked.shown and "typed-secret" not in asked.shown
+    assert terminal.end() == 0, terminal.shown
+    assert "created typist with SCRAM-SHA-512" in terminal.shown and "typed-secret" not in terminal.shown
     assert admin.of(node.properties("typist", "typed-secret"))("topic", "list") == ""
     admin("user", "delete", "typist")
 
@@ -157,11 +158,13 @@ def test_acls_are_shown_and_deleted_if_the_user_agrees(
     admin: Commands, answer: str, code: int, left: int
 ) -> None:
     admin("acl", "create", "--allow", "User:carl", "--operation", "read", "--topic", "shown")
-    asked = OnTerminal("acl", "delete", "--principal", "User:carl", "--command-config", str(admin.config))
-    asked.answer("Delete them? [y/N]: ", answer)
+    terminal = OnTerminal("acl", "delete", "--principal", "User:carl", "--command-config", str(admin.config))
+    terminal.answer("Delete them? [y/N]: ", answer)
 
-    assert asked.end() == code, asked.shown
-    assert re.search(r"would delete 1 ACL\s+principal .*\s+User:carl +allow +read +topic +shown", asked.shown)
+    assert terminal.end() == code, terminal.shown
+    assert re.search(
+        r"would delete 1 ACL\s+principal .*\s+User:carl +allow +read +topic +shown", terminal.shown
+    )
     found = json.loads(admin("acl", "list", "--principal", "User:carl", "--output", "json"))
     assert len(found) == left
 
@@ -169,47 +172,41 @@ def test_acls_are_shown_and_deleted_if_the_user_agrees(
 def test_the_rights_of_a_producer_and_a_consumer_are_what_these_clients_need(
     node: SecuredNode, admin: Commands
 ) -> None:
-    for name in ("pat", "con"):
+    tag = uuid4().hex[:8]
+    pat_name, con_name, topic, group = f"pat-{tag}", f"con-{tag}", f"{tag}-orders", f"team-{tag}-1"
+    for name in (pat_name, con_name):
         admin("user", "create", name, "--password-file", "-", given="secret")
-    pat, con = settings(node, "pat", "secret"), settings(node, "con", "secret")
-    admin("topic", "create", "orders")
-    assert produced(pat, "orders") == KafkaError.TOPIC_AUTHORIZATION_FAILED
+    pat, con = settings(node, pat_name, "secret"), settings(node, con_name, "secret")
+    admin("topic", "create", topic)
+    assert produced(pat, topic) == KafkaError.TOPIC_AUTHORIZATION_FAILED
 
-    admin(
-        "acl",
-        "create",
-        "--allow",
-        "User:pat",
-        "--producer",
-        "--topic",
-        "orders",
-        "--transactional-id",
-        "pat-1",
-    )
-    assert produced(pat, "orders") == 0
-    transactional = Producer({**pat, "transactional.id": "pat-1"})
-    transactional.init_transactions(PATIENT_S)
+    rights = ("--producer", "--topic", topic, "--transactional-id", f"{pat_name}-1")
+    admin("acl", "create", "--allow", f"User:{pat_name}", *rights)
+    assert produced(pat, topic) == 0
+    transactional = Producer({**pat, "transactional.id": f"{pat_name}-1"})
+    transactional.init_transactions(TIMEOUT_S)
     transactional.begin_transaction()
-    transactional.produce("orders", b"in a transaction")
-    transactional.commit_transaction(PATIENT_S)
+    transactional.produce(topic, b"in a transaction")
+    transactional.commit_transaction(TIMEOUT_S)
 
-    prefixed = ("--topic", "ord", "--group", "team-", "--pattern-type", "prefixed")
-    admin("acl", "create", "--allow", "User:con", "--consumer", *prefixed)
-    consumer = Consumer({**con, "group.id": "team-1", "auto.offset.reset": "earliest"})
-    consumer.subscribe(["orders"])
-    read = consumer.poll(PATIENT_S)
+    prefixed = ("--topic", tag, "--group", f"team-{tag}-", "--pattern-type", "prefixed")
+    admin("acl", "create", "--allow", f"User:{con_name}", "--consumer", *prefixed)
+    consumer = Consumer({**con, "group.id": group, "auto.offset.reset": "earliest"})
+    consumer.subscribe([topic])
+    read = consumer.poll(TIMEOUT_S)
     assert read is not None and read.error() is None and read.value() == b"x"
     consumer.close()
 
-    own = admin.of(node.properties("con", "secret"))
-    assert own("consume", "orders", "--until-end", "-n", "1") == "x\n"
-    assert own("topic", "list").split()[3:] == ["orders", "1", "1"]
-    said = own("acl", "create", "--allow", "User:con", "--operation", "all", "--topic", "*", code=1)
-    assert "needs ALTER permission on the cluster" in said
-    assert "`ottla acl create --allow User:con --operation alter --cluster`" in said
+    own = admin.of(node.properties(con_name, "secret"))
+    assert own("consume", topic, "--until-end", "-n", "1") == "x\n"
+    assert own("topic", "list").split()[3:] == [topic, "1", "1"]
+    allow = ("acl", "create", "--allow", f"User:{con_name}", "--operation")
+    message = own(*allow, "all", "--topic", "*", code=1)
+    assert "needs ALTER permission on the cluster" in message
+    assert f"`ottla {' '.join(allow)} alter --cluster`" in message
     assert "needs ALTER permission" in own("user", "create", "x", "--generate", code=1)
     assert "needs DESCRIBE_CONFIGS permission" in own("quota", "list", code=1)
-    assert "needs ALTER_CONFIGS permission" in own("quota", "delete", "--user", "con", code=1)
+    assert "needs ALTER_CONFIGS permission" in own("quota", "delete", "--user", con_name, code=1)
 
 
 @pytest.mark.parametrize("more", [(), ("--no-idempotent",)], ids=["idempotent", "plain"])
@@ -231,42 +228,34 @@ def test_a_user_with_write_access_alone_produces_without_an_error(
 
 
 def test_acl_check_predicts_the_results_of_a_client(node: SecuredNode, admin: Commands) -> None:
-    admin("user", "create", "eve", "--password-file", "-", given="secret")
-    admin("topic", "create", "watched", "--if-not-exists")
-    eve = settings(node, "eve", "secret")
-    question = ("acl", "check", "--principal", "User:eve", "--operation", "write", "--topic", "watched")
+    prefix = f"watch-{uuid4().hex[:8]}"
+    name, topic = f"eve-{prefix}", f"{prefix}-1"
+    admin("user", "create", name, "--password-file", "-", given="secret")
+    admin("topic", "create", topic)
+    eve = settings(node, name, "secret")
+    question = ("acl", "check", "--principal", f"User:{name}", "--operation", "write", "--topic", topic)
     local = ("--host", "127.0.0.1")
 
     assert admin.run(*question, *local).code == 1
-    assert produced(eve, "watched") == KafkaError.TOPIC_AUTHORIZATION_FAILED
+    assert produced(eve, topic) == KafkaError.TOPIC_AUTHORIZATION_FAILED
 
-    admin(
-        "acl",
-        "create",
-        "--allow",
-        "User:*",
-        "--operation",
-        "all",
-        "--topic",
-        "watch",
-        "--pattern-type",
-        "prefixed",
-    )
-    assert "allow User:* all on topic names that begin with watch from *" in admin(*question, *local)
-    assert produced(eve, "watched") == 0
+    prefixed = ("--topic", prefix, "--pattern-type", "prefixed")
+    admin("acl", "create", "--allow", "User:*", "--operation", "all", *prefixed)
+    assert f"allow User:* all on topic names that begin with {prefix} from *" in admin(*question, *local)
+    assert produced(eve, topic) == 0
 
-    admin("acl", "create", "--deny", "User:eve", "--operation", "write", "--topic", "watched", *local)
-    told = admin.run(*question, *local)
-    assert told.code == 1 and "deny User:eve write on topic watched from 127.0.0.1" in told.out
+    admin("acl", "create", "--deny", f"User:{name}", "--operation", "write", "--topic", topic, *local)
+    ran = admin.run(*question, *local)
+    assert ran.code == 1 and f"deny User:{name} write on topic {topic} from 127.0.0.1" in ran.out
     assert admin.run(*question, "--host", "10.1.1.1").code == 0
-    assert produced(eve, "watched") == KafkaError.TOPIC_AUTHORIZATION_FAILED
+    assert produced(eve, topic) == KafkaError.TOPIC_AUTHORIZATION_FAILED
 
     # `localhost` is a name that the node does not advertise.
     elsewhere = node.address("TLS").replace("127.0.0.1", "localhost")
-    told = admin.of(node.properties(any_name=True)).run(
+    ran = admin.of(node.properties(any_name=True)).run(
         "acl", "check", "--principal", "User:admin", "--cluster", "--bootstrap", elsewhere
     )
-    assert told.out.count("a super user (super.users)") == 7 and not told.err
+    assert ran.out.count("a super user (super.users)") == 7 and not ran.err
 
 
 def test_a_deletion_of_a_name_spares_its_prefixes_unless_they_are_meant(admin: Commands) -> None:
@@ -322,10 +311,12 @@ def test_quotas_are_set_listed_and_deleted_and_the_effective_one_is_shown(admin:
         ["-", "-", "10.0.0.1", "connection_creation_rate", "5"],
     ]
     client = ("--effective", "--user", "anna", "--client-id", "app", "--output", "json")
-    told = {one["name"]: (one["value"], one["entity"]) for one in json.loads(admin("quota", "list", *client))}
-    assert told["producer_byte_rate"] == (2000, {"client-id": "app", "user": "anna"})
-    assert told["request_percentage"] == (50, {"user": None})
-    assert told["consumer_byte_rate"] == (None, None)
+    quotas = {
+        one["name"]: (one["value"], one["entity"]) for one in json.loads(admin("quota", "list", *client))
+    }
+    assert quotas["producer_byte_rate"] == (2000, {"client-id": "app", "user": "anna"})
+    assert quotas["request_percentage"] == (50, {"user": None})
+    assert quotas["consumer_byte_rate"] == (None, None)
 
     assert "is not a valid IP address" in admin(
         "quota", "set", "--ip", "h", "connection_creation_rate=5", code=1

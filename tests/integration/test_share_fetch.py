@@ -25,9 +25,9 @@ class Member:
         self.name, self.topic_id = name, topic_id
         self.epoch = 0
 
-    def fetch(self, *said: tuple[int, int, list[int]], **fields: Any) -> Any:
+    def fetch(self, *acknowledgements: tuple[int, int, list[int]], **fields: Any) -> Any:
         """Send a ShareFetch with partition 0 and return the response."""
-        partition = {"partition_index": 0, "acknowledgement_batches": as_batches(said)}
+        partition = {"partition_index": 0, "acknowledgement_batches": as_batches(acknowledgements)}
         topics = [{"topic_id": self.topic_id, "partitions": [partition]}]
         answer = self.wire.call(
             "share_fetch",
@@ -35,15 +35,15 @@ class Member:
             group_id=GROUP,
             member_id=self.name,
             share_session_epoch=self.epoch,
-            topics=topics if said or self.epoch == 0 else [],
+            topics=topics if acknowledgements or self.epoch == 0 else [],
             **{**NO_WAIT, **fields},
         )
         self.epoch += answer.error_code == ErrorCode.NONE
         return answer
 
-    def acknowledge(self, *said: tuple[int, int, list[int]]) -> int:
+    def acknowledge(self, *acknowledgements: tuple[int, int, list[int]]) -> int:
         """Return the error of partition 0, or that of the request."""
-        partition = {"partition_index": 0, "acknowledgement_batches": as_batches(said)}
+        partition = {"partition_index": 0, "acknowledgement_batches": as_batches(acknowledgements)}
         answer = self.wire.call(
             "share_acknowledge",
             2,
@@ -62,10 +62,10 @@ class Member:
         return eventually(lambda: acquired(self.fetch(max_wait_ms=200)), bool)
 
 
-def as_batches(said: tuple[tuple[int, int, list[int]], ...]) -> list[dict[str, Any]]:
+def as_batches(acknowledgements: tuple[tuple[int, int, list[int]], ...]) -> list[dict[str, Any]]:
     return [
         {"first_offset": first, "last_offset": last, "acknowledge_types": types}
-        for first, last, types in said
+        for first, last, types in acknowledgements
     ]
 
 
@@ -215,7 +215,7 @@ def test_a_request_with_a_wrong_session_epoch_is_rejected(member_of: Callable[[s
 
 
 @pytest.mark.parametrize(
-    "said",
+    "acknowledgements",
     [
         [(0, 2**62, [ACCEPT])],
         [(-5, -1, [ACCEPT])],
@@ -227,12 +227,12 @@ def test_a_request_with_a_wrong_session_epoch_is_rejected(member_of: Callable[[s
     ],
 )
 def test_an_odd_acknowledgement_fails_alone(
-    member_of: Callable[[str], Member], said: list[tuple[int, int, list[int]]]
+    member_of: Callable[[str], Member], acknowledgements: list[tuple[int, int, list[int]]]
 ) -> None:
     member = member_of("m1")
     member.acquire()
 
-    assert member.acknowledge(*said) in (
+    assert member.acknowledge(*acknowledgements) in (
         ErrorCode.NONE,
         ErrorCode.INVALID_REQUEST,
         ErrorCode.INVALID_RECORD_STATE,

@@ -39,7 +39,9 @@ def test_acknowledged_states_survive_each_kill(tmp_path: Path) -> None:
         admin.create_topics([NewTopic("orders", 2, 1)])["orders"].result(30)
         write_share_state(server.bootstrap, "orders", 1)
         topic_id = id_of(server, "orders")
-        told(server, "initialize_share_group_state", topic_id, partition=0, state_epoch=0, start_offset=0)
+        result_of(
+            server, "initialize_share_group_state", topic_id, partition=0, state_epoch=0, start_offset=0
+        )
         for end_offset in range(WRITES, ROUNDS * WRITES + 1, WRITES):
             with WireClient(server.bootstrap) as client:
                 for offset in range(end_offset - WRITES, end_offset):
@@ -47,11 +49,11 @@ def test_acknowledged_states_survive_each_kill(tmp_path: Path) -> None:
             server.kill()
             server = start_ottla(tmp_path, *SETTINGS)
 
-            read = told(server, "read_share_group_state", topic_id, partition=0, leader_epoch=-1)
+            read = result_of(server, "read_share_group_state", topic_id, partition=0, leader_epoch=-1)
             assert read.start_offset == end_offset - IN_FLIGHT
             [batch] = read.state_batches
             assert (batch.first_offset, batch.last_offset) == (read.start_offset, end_offset - 1)
-            cold = told(server, "read_share_group_state", topic_id, partition=1, leader_epoch=-1)
+            cold = result_of(server, "read_share_group_state", topic_id, partition=1, leader_epoch=-1)
             assert cold.start_offset == 3 and len(cold.state_batches) == 1
         folder = tmp_path / "ottla" / "__share_group_state-0"
         size = eventually(lambda: log_bytes(folder), lambda size: size < KEPT_BYTES, 20)
@@ -68,12 +70,12 @@ def test_malformed_records_among_the_states_damage_none(tmp_path: Path) -> None:
         admin.create_topics([NewTopic("orders", 2, 1)])["orders"].result(30)
         write_share_state(server.bootstrap, "orders", 1)
         topic_id = id_of(server, "orders")
-        before = told(server, "read_share_group_state", topic_id, partition=1, leader_epoch=-1)
+        before = result_of(server, "read_share_group_state", topic_id, partition=1, leader_epoch=-1)
         write_junk(server)
         server.kill()
         server = start_ottla(tmp_path, SETTINGS[0])
 
-        after = told(server, "read_share_group_state", topic_id, partition=1, leader_epoch=-1)
+        after = result_of(server, "read_share_group_state", topic_id, partition=1, leader_epoch=-1)
 
         assert plain(after, 0) == plain(before, 0) | {"incarnation": UNKNOWN_INCARNATION}
         assert server.output().count("a record was skipped") == JUNK_RECORDS, server.output()
@@ -96,7 +98,7 @@ def id_of(server: Server, topic: str) -> bytes:
         return bytes(only(client.call("metadata", 12, topics=[{"name": topic}]).topics).topic_id)
 
 
-def told(server: Server, api: str, topic_id: bytes, **fields: Any) -> Any:
+def result_of(server: Server, api: str, topic_id: bytes, **fields: Any) -> Any:
     """Return the answer about a partition once the coordinator has loaded."""
     with WireClient(server.bootstrap) as client:
         topics = [{"topic_id": topic_id, "partitions": [fields]}]

@@ -44,14 +44,14 @@ class Loss:
     """A fault that loses the next ProduceRequest or its response, and then lowers the topic's limit."""
 
     def __init__(self) -> None:
-        self.of = ""  # "request" or "answer"
-        self.then: Callable[[], Awaitable[None]]
+        self.part = ""  # that the next exchange loses: "request" or "answer"
+        self.after_loss: Callable[[], Awaitable[None]]
 
-    def take(self, message: object) -> str:
-        """Return which part of this exchange is lost, an empty text for none."""
+    def lost_part(self, message: object) -> str:
+        """Return the part of this exchange that is lost, or an empty text."""
         if not isinstance(message, ProduceRequest):
             return ""
-        lost, self.of = self.of, ""
+        lost, self.part = self.part, ""
         return lost
 
 
@@ -60,10 +60,10 @@ def loss(monkeypatch: pytest.MonkeyPatch) -> Loss:
     made, real = Loss(), PeerClient.request
 
     async def request(self: PeerClient, message: Any, *others: Any, **more: Any) -> Any:
-        lost = made.take(message)
+        lost = made.lost_part(message)
         answer = None if lost == "request" else await real(self, message, *others, **more)
         if lost:
-            await made.then()
+            await made.after_loss()
             raise KafkaError(ErrorCode.NETWORK_EXCEPTION, "the connection was lost")
         return answer
 
@@ -92,8 +92,8 @@ async def stored(client: Client, topic: str) -> dict[int, tuple[list[str], list[
         values, sizes, sequences = found.setdefault(number, ([], [], []))
         while True:
             place = TopicPartition(topic, number)
-            told = await fetch_once(client, leader, {place: len(values)}, wait_ms=0)
-            view = records_in(told[place])
+            fetched = await fetch_once(client, leader, {place: len(values)}, wait_ms=0)
+            view = records_in(fetched[place])
             if not view:
                 break
             for position, header in iterate_headers(view):
@@ -107,23 +107,25 @@ async def stored(client: Client, topic: str) -> dict[int, tuple[list[str], list[
 Log = dict[int, tuple[list[str], list[int], list[int]]]
 
 
-def produce(broker: EmbeddedBroker, loss: Loss, of: str = "", **how: Any) -> tuple[int, Log]:
+def produce(
+    broker: EmbeddedBroker, loss: Loss, part: str = "", topic: str = "", **options: Any
+) -> tuple[int, Log]:
     """Produce 100 records to each of two partitions, and return the number acknowledged and the log.
 
     The limit is lowered before, or when the first request or response is lost.
     """
+    topic = topic or next(NAMES)
 
     async def run() -> tuple[int, Log]:
-        topic = next(NAMES)
         async with client_of(broker) as client:
-            producer = Producer(client, topic, **how)
+            producer = Producer(client, topic, **options)
             await producer.start(may_create=True)
             for number in range(200):
                 value = value_of(number).encode()
                 producer.add(ProducerRecord(None, value, (("a", b"b"),), number % 2, 1_700_000_000_000))
-            loss.of, loss.then = of, partial(set_limit, client, topic, LIMIT)
-            if not of:
-                await loss.then()
+            loss.part, loss.after_loss = part, partial(set_limit, client, topic, LIMIT)
+            if not part:
+                await loss.after_loss()
             await producer.flush()
             for number in range(200, 210):
                 producer.add(ProducerRecord(None, str(number).encode(), (), number % 2))
@@ -161,12 +163,12 @@ def test_a_batch_that_is_rejected_as_too_large_is_split_and_keeps_its_order(
             assert set(sequences) == {-1}
 
 
-@pytest.mark.parametrize("of", ["request", "answer"])
-def test_a_batch_whose_answer_was_lost_before_it_is_too_large_is_stored_once(
-    broker: EmbeddedBroker, loss: Loss, of: str
+@pytest.mark.parametrize("part", ["request", "answer"])
+def test_a_batch_that_became_too_large_after_its_request_or_answer_was_lost_is_stored_once(
+    broker: EmbeddedBroker, loss: Loss, part: str
 ) -> None:
     """Java's producer takes the gap that the leader sees for a lost log, and stores the records twice."""
-    acknowledged, log = produce(broker, loss, of)
+    acknowledged, log = produce(broker, loss, part)
 
     assert acknowledged == 210
     assert {partition: values for partition, (values, _, _) in log.items()} == {
@@ -174,7 +176,7 @@ def test_a_batch_whose_answer_was_lost_before_it_is_too_large_is_stored_once(
         1: expected(1),
     }
     # Batches that the log had were not sent again; the others were split.
-    assert [len(sizes) > 3 for _, sizes, _ in log.values()] == [of == "request"] * 2
+    assert [len(sizes) > 3 for _, sizes, _ in log.values()] == [part == "request"] * 2
 
 
 def test_a_producer_that_cannot_ask_the_leader_fails_and_stores_nothing_twice(
@@ -183,15 +185,22 @@ def test_a_producer_that_cannot_ask_the_leader_fails_and_stores_nothing_twice(
     async def refused(*_: object) -> None:
         return None
 
+    async def log() -> Log:
+        async with client_of(broker) as client:
+            return await stored(client, topic)
+
     monkeypatch.setattr(producer_module, "is_stored", refused)
+    topic = next(NAMES)
 
     with pytest.raises(KafkaError) as failed:
-        produce(broker, loss, "answer")
+        produce(broker, loss, "answer", topic)
 
     assert failed.value.code is ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+    values = [value for written, _, _ in asyncio.run(log()).values() for value in written]
+    assert values and len(set(values)) == len(values)
 
 
-def test_a_record_that_is_too_large_by_itself_is_rejected(broker: EmbeddedBroker, loss: Loss) -> None:
+def test_a_record_that_is_too_large_by_itself_is_rejected(broker: EmbeddedBroker) -> None:
     async def run() -> None:
         topic = next(NAMES)
         async with client_of(broker) as client:
@@ -211,8 +220,10 @@ def test_a_record_that_is_too_large_by_itself_is_rejected(broker: EmbeddedBroker
     assert failed.value.code is ErrorCode.MESSAGE_TOO_LARGE
 
 
-@pytest.mark.parametrize("of", ["request", "answer"])
-def test_records_of_the_rest_api_are_stored_once_too(broker: EmbeddedBroker, loss: Loss, of: str) -> None:
+@pytest.mark.parametrize("part", ["request", "answer"])
+def test_records_of_the_rest_api_are_stored_once_after_a_lost_request_or_answer(
+    broker: EmbeddedBroker, loss: Loss, part: str
+) -> None:
     async def run() -> tuple[list[int | KafkaError], Log]:
         topic, deadline = next(NAMES), Deadline.after(30)
         async with client_of(broker) as client:
@@ -220,7 +231,7 @@ def test_records_of_the_rest_api_are_stored_once_too(broker: EmbeddedBroker, los
             sender = RecordSender(client_of(broker))
             running = asyncio.ensure_future(sender.run())
             info = await sender.topic(topic, deadline)
-            loss.of, loss.then = of, partial(set_limit, client, topic, LIMIT)
+            loss.part, loss.after_loss = part, partial(set_limit, client, topic, LIMIT)
             records = [ProducerRecord(None, f"{number:>100}".encode(), (), 0) for number in range(100)]
             deliveries = [sender.add(info, record, deadline) for record in records]
             await deliveries[-1].batch.done.wait()
@@ -231,4 +242,4 @@ def test_records_of_the_rest_api_are_stored_once_too(broker: EmbeddedBroker, los
 
     assert log[0][0] == [f"{number:>100}" for number in range(100)]
     # For a duplicate, the leader returns no offset.
-    assert outcomes == ([-1] * 100 if of == "answer" else list(range(100)))
+    assert outcomes == ([-1] * 100 if part == "answer" else list(range(100)))

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 import trustme
@@ -18,29 +19,12 @@ from confluent_kafka import Consumer, KafkaError, Producer
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic
 
 from ottla.node.broker import Broker
+from tests.integration.certificates import Authority
+from tests.integration.cluster.conftest import eventually
 from tests.integration.embedded_broker import start_embedded
 
 pytestmark = pytest.mark.slow
-PATIENT_S = 60.0
-
-
-class Authority:
-    """A CA, and certificates of it in files."""
-
-    def __init__(self, home: Path) -> None:
-        self.home = home
-        self.ca = trustme.CA()
-        self.ca.cert_pem.write_to_path(str(home / "ca.pem"))
-
-    def issue(self, name: str, *hosts: str, ca: trustme.CA | None = None, **how: Any) -> Path:
-        path = self.home / f"{name}.pem"
-        issued = (ca or self.ca).issue_cert(
-            *(hosts or ("127.0.0.1",)), common_name=name, organization_unit_name="unit", **how
-        )
-        fresh = path.with_suffix(".fresh")
-        fresh.write_bytes(issued.private_key_and_cert_chain_pem.bytes())
-        fresh.rename(path)
-        return path
+TIMEOUT_S = 60.0
 
 
 @pytest.fixture(scope="module")
@@ -81,7 +65,7 @@ class Node:
             context.load_cert_chain(certificate)
         if version is not None:
             context.minimum_version = context.maximum_version = version
-        connected = socket.create_connection(("127.0.0.1", self.port), timeout=PATIENT_S)
+        connected = socket.create_connection(("127.0.0.1", self.port), timeout=TIMEOUT_S)
         return context.wrap_socket(connected, server_hostname="127.0.0.1")
 
     def principals(self, port: int) -> list[str]:
@@ -112,13 +96,13 @@ def nodes(tmp_path_factory: pytest.TempPathFactory, authority: Authority) -> Ite
 
 def ask_versions(connection: ssl.SSLSocket) -> bytes:
     """Send an ApiVersions request and return the response."""
-    asked = struct.pack(">hhih", 18, 0, 7, -1)
-    connection.sendall(struct.pack(">i", len(asked)) + asked)
-    size = struct.unpack(">i", exactly(connection, 4))[0]
-    return exactly(connection, size)
+    request = struct.pack(">hhih", 18, 0, 7, -1)
+    connection.sendall(struct.pack(">i", len(request)) + request)
+    size = struct.unpack(">i", receive_exactly(connection, 4))[0]
+    return receive_exactly(connection, size)
 
 
-def exactly(connection: ssl.SSLSocket, size: int) -> bytes:
+def receive_exactly(connection: socket.socket, size: int) -> bytes:
     received = b""
     while len(received) < size:
         chunk = connection.recv(size - len(received))
@@ -127,22 +111,26 @@ def exactly(connection: ssl.SSLSocket, size: int) -> bytes:
     return received
 
 
-def create(node: Node, topic: str, **security: Any) -> None:
+def create(node: Node, prefix: str, **security: Any) -> str:
+    """Create a topic whose name begins with this prefix, and return the name."""
+    topic = f"{prefix}-{uuid4().hex[:8]}"
     admin = AdminClient(node.settings(**security))
     for future in admin.create_topics([NewTopic(topic, 1, 1)]).values():
-        future.result(PATIENT_S)
+        future.result(TIMEOUT_S)
+    return topic
 
 
-def round_trip(node: Node, topic: str, values: list[bytes], **security: Any) -> list[bytes]:
-    create(node, topic, **security)
+def round_trip(node: Node, prefix: str, values: list[bytes], **security: Any) -> list[bytes]:
+    """Produce values to a new topic, and return those that a consumer reads from it."""
+    topic = create(node, prefix, **security)
     producer = Producer(node.settings(**security, linger_ms=5, message_max_bytes=2_000_000))
     for value in values:
         producer.produce(topic, value, on_delivery=_raise)
-    assert producer.flush(PATIENT_S) == 0
+    assert producer.flush(TIMEOUT_S) == 0
     consumer = Consumer(node.settings(**security, group_id=topic, auto_offset_reset="earliest"))
     consumer.subscribe([topic])
     found: list[bytes] = []
-    deadline = time.monotonic() + PATIENT_S
+    deadline = time.monotonic() + TIMEOUT_S
     while len(found) < len(values) and time.monotonic() < deadline:
         message = consumer.poll(1.0)
         if message is not None and message.error() is None:
@@ -171,7 +159,7 @@ def test_small_and_large_records_are_produced_and_consumed(nodes: Callable[..., 
         ("required", True, "User:CN=client-1"),
     ],
 )
-def test_a_client_is_who_its_certificate_says(
+def test_a_client_has_the_principal_of_its_certificate(
     nodes: Callable[..., Node],
     authority: Authority,
     version: ssl.TLSVersion,
@@ -189,14 +177,7 @@ def test_a_client_is_who_its_certificate_says(
 
     assert answer[:6] == b"\0\0\0\7\0\0"
     assert found.split(",")[0] == principal
-    wait_until(lambda: not node.principals(port))
-
-
-def wait_until(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENT_S
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    eventually(lambda: not node.principals(port), "the connection is gone")
 
 
 @pytest.mark.parametrize("kind", ["none", "of another authority", "expired"])
@@ -212,19 +193,21 @@ def test_a_client_without_a_valid_certificate_is_rejected_if_one_is_required(
     past = datetime.now(UTC) - timedelta(days=1)
     certificate = {
         "none": lambda: None,
-        "of another authority": lambda: authority.issue("stranger", ca=trustme.CA()),
+        "of another authority": lambda: authority.issue("untrusted", ca=trustme.CA()),
         "expired": lambda: authority.issue("old", not_after=past),
     }[kind]()
 
     with pytest.raises(ssl.SSLError), node.connect(certificate, version) as connection:
         ask_versions(connection)
 
-    wait_until(lambda: "the TLS handshake failed" in caplog.text)
+    eventually(lambda: "the TLS handshake failed" in caplog.text, "the failed handshake is logged")
     if kind == "expired":
         assert "certificate has expired" in caplog.text
 
 
-def test_librdkafka_with_a_certificate(nodes: Callable[..., Node], authority: Authority) -> None:
+def test_librdkafka_produces_and_consumes_with_a_certificate(
+    nodes: Callable[..., Node], authority: Authority
+) -> None:
     shown = authority.issue("client-2")
     files = {"ssl_certificate_location": shown, "ssl_key_location": shown}
 
@@ -232,11 +215,12 @@ def test_librdkafka_with_a_certificate(nodes: Callable[..., Node], authority: Au
 
 
 def test_a_client_without_tls_is_logged(nodes: Callable[..., Node], caplog: pytest.LogCaptureFixture) -> None:
-    with socket.create_connection(("127.0.0.1", nodes().port), timeout=PATIENT_S) as connection:
+    with socket.create_connection(("127.0.0.1", nodes().port), timeout=TIMEOUT_S) as connection:
         connection.sendall(b"\0\0\0\x0a\0\x12\0\0\0\0\0\x07\xff\xff")
         assert connection.recv(1) == b""
 
-    wait_until(lambda: "it does not speak TLS to a listener with TLS (SSL)" in caplog.text)
+    message = "it does not speak TLS to a listener with TLS (SSL or SASL_SSL)"
+    eventually(lambda: message in caplog.text, "the reason is logged")
 
 
 def serial_of(node: Node) -> str:
@@ -250,7 +234,7 @@ def test_a_renewed_certificate_is_shown_to_new_clients_and_no_record_is_lost(
     nodes: Callable[..., Node], authority: Authority, caplog: pytest.LogCaptureFixture
 ) -> None:
     node = nodes()
-    create(node, "renewed")
+    topic = create(node, "renewed")
     producer = Producer(node.settings(linger_ms=1))
     failures: list[KafkaError] = []
     is_over = threading.Event()
@@ -259,7 +243,7 @@ def test_a_renewed_certificate_is_shown_to_new_clients_and_no_record_is_lost(
     def produce() -> None:
         nonlocal sent
         while not is_over.is_set():
-            producer.produce("renewed", b"x", on_delivery=lambda error, _: error and failures.append(error))
+            producer.produce(topic, b"x", on_delivery=lambda error, _: error and failures.append(error))
             sent += 1
             producer.poll(0.002)
 
@@ -275,23 +259,23 @@ def test_a_renewed_certificate_is_shown_to_new_clients_and_no_record_is_lost(
             shutil.copy(authority.issue("node"), renewed)
             renewed.rename(node.own)
             changed()
-            wait_until(lambda: serial_of(node) != before)
+            eventually(lambda: serial_of(node) != before, "the new certificate is shown")
             assert ask_versions(old), "open connections stay open"
         after = serial_of(node)
         # A certificate of another subject, or a file without one, is rejected.
-        for content, said in (
+        for content, message in (
             (authority.issue("another").read_bytes(), "the distinguished name of the certificate changes"),
             (b"nonsense", "it must have one private key, but it has 0"),
         ):
             node.own.write_bytes(content)
             changed()
-            wait_until(lambda said=said: said in caplog.text)  # type: ignore[misc]
+            eventually(lambda message=message: message in caplog.text, "the reason is logged")  # type: ignore[misc]
             assert serial_of(node) == after
     finally:
         is_over.set()
         thread.join()
 
-    assert producer.flush(PATIENT_S) == 0 and not failures and sent
+    assert producer.flush(TIMEOUT_S) == 0 and not failures and sent
 
 
 def test_valid_new_files_are_loaded_while_the_node_runs(
@@ -312,16 +296,16 @@ def test_valid_new_files_are_loaded_while_the_node_runs(
         )
         broker = ConfigResource("BROKER", "0", incremental_configs=[entry])
         for future in admin.incremental_alter_configs([broker]).values():
-            future.result(PATIENT_S)
+            future.result(TIMEOUT_S)
 
     with pytest.raises(Exception, match=r"nowhere[.]pem of the listener SSL cannot be used: No such file"):
         alter(authority.home / "nowhere.pem")
     alter(moved)
 
-    wait_until(lambda: serial_of(node) != before)
+    eventually(lambda: serial_of(node) != before, "the new certificate is shown")
 
 
-def test_a_node_whose_keys_cannot_be_used_does_not_start(tmp_path: Path, authority: Authority) -> None:
+def test_a_node_whose_keys_cannot_be_used_does_not_start(tmp_path: Path) -> None:
     with pytest.raises(Exception, match=r"ssl[.]keystore[.]location"):
         start_embedded(
             tmp_path,

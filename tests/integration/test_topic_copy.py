@@ -55,9 +55,9 @@ def records(cluster: Cluster, topic: str) -> list[str]:
 def test_partitions_keep_keys_headers_times_and_order(cluster: Cluster, source: str) -> None:
     where, copy = cluster.bootstrap, f"{source}-copy"
 
-    told = ottla(where, "topic", "copy", source, copy, "--create-topic")
+    output = ottla(where, "topic", "copy", source, copy, "--create-topic")
 
-    assert told.splitlines()[1:] == [
+    assert output.splitlines()[1:] == [
         "0          3        0            3            3",
         "1          3        0            3            3",
     ]
@@ -77,14 +77,14 @@ def test_another_cluster_is_reached_by_its_own_profile_address_or_file(
 
     ottla(where, "topic", "copy", source, source, "--create-topic", "--to-profile", "other")
     ottla(where, "topic", "copy", source, source, "--to-command-config", str(file), "-p", "1")
-    told: Any = json.loads(
+    copies: Any = json.loads(
         ottla(
             *(where, "topic", "copy", source, source, "--to-bootstrap", other.bootstrap),
             *("--from", "-1", "--output", "json"),
         )
     )
 
-    assert [(one["records"], one["first_offset"], one["next_offset"]) for one in told] == [
+    assert [(one["records"], one["first_offset"], one["next_offset"]) for one in copies] == [
         (1, 2, 3),
         (1, 2, 3),
     ]
@@ -121,11 +121,11 @@ def test_records_of_aborted_transactions_are_left_out(cluster: Cluster) -> None:
         producer.flush()
         producer.commit_transaction() if commits else producer.abort_transaction()
 
-    told: Any = json.loads(
+    copies: Any = json.loads(
         ottla(where, "topic", "copy", name, f"{name}-copy", "--create-topic", "--output", "json")
     )
 
-    [row] = told
+    [row] = copies
     assert row["records"] == 2 and row["next_offset"] == row["end_offset"] == 8
     assert ottla(where, "consume", f"{name}-copy", "-e") == "kept\nkept too\n"
 
@@ -136,6 +136,6 @@ def test_a_record_too_large_for_the_target_ends_the_copy_at_its_offset(cluster: 
     ottla(where, "topic", "create", f"{name}-copy", "-p", "1", "-c", "max.message.bytes=1000")
     ottla(where, "produce", name, "-q", given="small\n" + "x" * 2000 + "\n")
 
-    told = ottla(where, "topic", "copy", name, f"{name}-copy", code=1)
+    message = ottla(where, "topic", "copy", name, f"{name}-copy", code=1)
 
-    assert f"The record at offset 1 of {name}-0 cannot be copied" in told
+    assert f"The record at offset 1 of {name}-0 cannot be copied" in message

@@ -97,8 +97,8 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def built(sources: Path) -> Path:
     """Build a source archive and a wheel from it, and return their folder."""
     folder = sources.parent / "built"
-    said = run([sys.executable, "-m", "build", "--no-isolation", "--outdir", folder], sources)
-    assert not re.search("deprecat", said, re.IGNORECASE), said
+    output = run([sys.executable, "-m", "build", "--no-isolation", "--outdir", folder], sources)
+    assert not re.search("deprecat", output, re.IGNORECASE), output
     return folder
 
 
@@ -245,9 +245,9 @@ def test_a_project_with_folders_named_as_ours_runs_its_tests_and_pays_nothing_fo
     environment: Path, project: Path
 ) -> None:
     python = environment / "python"
-    said = run([python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "."], project)
+    output = run([python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "."], project)
 
-    assert "3 passed" in said
+    assert "3 passed" in output
     assert "--ottla-nodes" in run([python, "-m", "pytest", "--help"], project)
     assert run([python, "-c", PLUGIN_ALONE], project) == "['ottla', 'ottla.pytest_plugin']\n"
     assert "topic" in run([environment / "ottla", "--help"], project)

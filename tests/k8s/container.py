@@ -14,13 +14,13 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from tests.chaos.hosts import Host, why_no_hosts
+from tests.chaos.hosts import Host, hosts_unavailable_reason
 from tests.k8s.rendered import ROOT
 
 PROGRAMS = ("unshare", "nsenter", "setpriv", "chroot", "mount")
 # As in the image (k8s/Dockerfile).
 IMAGE_PATH = "/opt/ottla/bin:/usr/local/bin:/usr/bin:/bin"
-BORN_TIMEOUT_S = 60
+FORK_TIMEOUT_S = 60
 _SETUP = r"""
 root=$1 name=$2 user=$3 etc=$4 data=$5 at=$6 shim=$7; shift 7
 hostname "$name"
@@ -57,7 +57,7 @@ def why_no_containers() -> str | None:
         return f"{', '.join(missing)} not installed: install util-linux"
     if not Path("/bin").is_symlink():
         return "this system keeps /bin apart from /usr/bin"
-    return why_no_hosts()
+    return hosts_unavailable_reason()
 
 
 class Container:
@@ -98,7 +98,7 @@ class Container:
             **environment,
         }
         own = [Path(sys.base_prefix), *([Path(sys.prefix), ROOT] if sees_checkout else [])]
-        seen = ["/usr", *_apart([*own, *sees])]
+        seen = ["/usr", *_disjoint([*own, *sees])]
         setup = [root, name, user, etc, volume, volume_path, shim, *seen, "--"]
         with self.log.open("ab") as log:
             self._outer = subprocess.Popen(
@@ -117,7 +117,7 @@ class Container:
     def _inner_pid(self) -> int:
         """Return the process id on this machine of the container's first process."""
         children = Path(f"/proc/{self._outer.pid}/task/{self._outer.pid}/children")
-        deadline = time.monotonic() + BORN_TIMEOUT_S
+        deadline = time.monotonic() + FORK_TIMEOUT_S
         while time.monotonic() < deadline:
             found = children.read_text().split()
             if found:
@@ -182,7 +182,7 @@ class Container:
         return self.log.read_text(errors="replace")
 
 
-def _apart(folders: Iterable[Path]) -> list[str]:
+def _disjoint(folders: Iterable[Path]) -> list[str]:
     """Return the folders that are not inside another of them."""
     found = {one.resolve() for one in folders}
     known = (*found, Path("/usr"))

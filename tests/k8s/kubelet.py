@@ -36,7 +36,7 @@ class RunningPod:
         )
         self.is_started = False
         self.is_ready = False
-        self.troubles: list[str] = []  # the warning events of a kubelet
+        self.warnings: list[str] = []  # the warning events of a kubelet
         self._is_ending = threading.Event()
         self._thread = threading.Thread(target=self._probe, daemon=True)
         self._thread.start()
@@ -62,7 +62,7 @@ class RunningPod:
                 if kind == "readiness" and (succeeded or failures[kind] >= probe.failure_threshold):
                     self.is_ready = succeeded
                 if kind == "liveness" and not succeeded:
-                    self.troubles.append(f"{self.pod.name}: liveness failed {failures[kind]} times")
+                    self.warnings.append(f"{self.pod.name}: liveness failed {failures[kind]} times")
 
     def _succeeds_in_time(self, probe: Probe) -> bool:
         for _ in range(probe.failure_threshold):
@@ -70,7 +70,7 @@ class RunningPod:
                 return True
             if self._is_ending.wait(probe.period_s) or not self.container.is_running:
                 return False
-        self.troubles.append(f"{self.pod.name}: it did not start in time")
+        self.warnings.append(f"{self.pod.name}: it did not start in time")
         return False
 
     def get(self, probe: Probe) -> str | None:
@@ -95,13 +95,13 @@ class RunningPod:
         try:
             done = self.container.run(self.pod.pre_stop, self.pod.grace_s)
             if done.returncode:
-                self.troubles.append(f"{self.pod.name}: preStop ended with {done.returncode}: {done.stderr}")
+                self.warnings.append(f"{self.pod.name}: preStop ended with {done.returncode}: {done.stderr}")
             self.container.signal(signal.SIGTERM)
             code = self.container.wait(max(0.1, deadline - time.monotonic()))
             if code:
-                self.troubles.append(f"{self.pod.name}: ended with {code}: {self.container.output()[-2000:]}")
+                self.warnings.append(f"{self.pod.name}: ended with {code}: {self.container.output()[-2000:]}")
         except subprocess.TimeoutExpired:
-            self.troubles.append(f"{self.pod.name}: killed after {self.pod.grace_s} s")
+            self.warnings.append(f"{self.pod.name}: killed after {self.pod.grace_s} s")
         self.kill()
 
     def kill(self) -> None:

@@ -62,7 +62,7 @@ class GroupReader:
                     self.failed.append(f"read: {message.error()}")
                 else:
                     stamp = Stamp.decode(message.value())
-                    self._history.shown.append((message.partition(), message.offset(), stamp))
+                    self._history.read.append((message.partition(), message.offset(), stamp))
         self._consumer.close()
 
     def stop(self) -> None:
@@ -77,25 +77,25 @@ def main(bootstrap: str, partitions: int, folder: Path) -> None:
     writer = Writer(0, bootstrap, partitions, RATE, history)
     while not (folder / "stop").exists():
         time.sleep(0.1)
-        tell(folder / "progress", str(len(history.acknowledged)))
+        write_atomically(folder / "progress", str(len(history.acknowledged)))
     writer.stop()
     deadline = time.monotonic() + ALL_READ_TIMEOUT_S
-    while len(history.shown) < len(history.acknowledged) and time.monotonic() < deadline:
+    while len(history.read) < len(history.acknowledged) and time.monotonic() < deadline:
         time.sleep(0.05)
     reader.stop()
     log = read_all(bootstrap, partitions)
     result = {
         "sent": writer.sent,
         "acknowledged": len(history.acknowledged),
-        "read": len(history.shown),
-        "refused": history.refused[:20],
+        "read": len(history.read),
+        "refused": history.failed[:20],
         "failed": [*reader.failed, *reader.not_sent][:20],
         "problems": history.problems(log)[:20],
     }
-    tell(folder / "result.json", json.dumps(result))
+    write_atomically(folder / "result.json", json.dumps(result))
 
 
-def tell(path: Path, text: str) -> None:
+def write_atomically(path: Path, text: str) -> None:
     """Write a file atomically: a reader gets the old or the new text."""
     fresh = path.with_suffix(".new")
     fresh.write_text(text)

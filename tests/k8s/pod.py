@@ -134,10 +134,10 @@ def expand(text: str, known: Mapping[str, str]) -> str:
 
 
 def _probe(probe: Object, ports: Mapping[str, int]) -> Probe:
-    asked = probe["httpGet"]
-    port = asked["port"]
+    action = probe["httpGet"]
+    port = action["port"]
     return Probe(
-        path=asked["path"],
+        path=action["path"],
         port=port if isinstance(port, int) else ports[port],
         period_s=probe.get("periodSeconds", 10),
         timeout_s=probe.get("timeoutSeconds", 1),

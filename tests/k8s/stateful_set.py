@@ -29,7 +29,7 @@ class StatefulSet:
         self.replicas = int(find(objects, "StatefulSet", "ottla")["spec"]["replicas"])
         self._hosts, self._folder = hosts, folder
         self._generation = 0
-        self._troubles: list[str] = []
+        self._warnings: list[str] = []
         self._names: dict[str, str] = {}  # host names of pods -> addresses
         self.etc = folder / "etc"
         self.etc.mkdir()
@@ -37,18 +37,9 @@ class StatefulSet:
         self._publish()
 
     @property
-    def troubles(self) -> list[str]:
+    def warnings(self) -> list[str]:
         """The problems of all pods so far, and the tracebacks in their logs."""
-        stories = [
-            f"{one.pod.name}: {text[text.index('Traceback') :][:3000]}"
-            for one in self.pods.values()
-            if "Traceback" in (text := one.container.output())
-        ]
-        return [
-            *self._troubles,
-            *(trouble for one in self.pods.values() for trouble in one.troubles),
-            *stories,
-        ]
+        return [*self._warnings, *(one for ordinal in self.pods for one in self.warnings_of(ordinal))]
 
     def new_host(self) -> Host:
         """Add a host to the network of the pods, for another program."""
@@ -115,18 +106,20 @@ class StatefulSet:
         one.is_ready = False
         self._publish()
         end(one)
-        self._troubles += self.troubles_of(ordinal)
+        self._warnings += self.warnings_of(ordinal)
         del self.pods[ordinal]
         for name in one.pod.host_names:
             self._names.pop(name, None)
         self._publish()
         self._hosts.remove(one.host)
 
-    def troubles_of(self, ordinal: int) -> list[str]:
+    def warnings_of(self, ordinal: int) -> list[str]:
+        """Return the problems of a pod so far, and the first traceback in its log."""
         one = self.pods[ordinal]
         text = one.container.output()
-        story = [f"{one.pod.name}: {text[text.index('Traceback') :][:3000]}"] if "Traceback" in text else []
-        return [*one.troubles, *story]
+        if "Traceback" not in text:
+            return one.warnings
+        return [*one.warnings, f"{one.pod.name}: {text[text.index('Traceback') :][:3000]}"]
 
     def rolling_update(self) -> None:
         """Replace each pod, from the highest ordinal down; continue when the new pod is ready."""

@@ -65,21 +65,21 @@ def test_clients_reach_each_node_at_its_advertised_address(found: dict[str, Any]
     published: list[str] = []
     for name, service in found.items():
         settings = service["environment"]
-        bound, told = (
+        bound, advertised = (
             listeners(settings["OTTLA_LISTENERS"]),
             listeners(settings["OTTLA_ADVERTISED_LISTENERS"]),
         )
-        assert bound.keys() == told.keys()
-        assert {port for _, port in bound.values()} == {port for _, port in told.values()}
-        assert {host for kind, (host, _) in told.items() if kind != "HOST"} == {name}
+        assert bound.keys() == advertised.keys()
+        assert {port for _, port in bound.values()} == {port for _, port in advertised.values()}
+        assert {host for kind, (host, _) in advertised.items() if kind != "HOST"} == {name}
         ports = dict(port.rsplit(":", 1) for port in service["ports"])
-        assert ports.pop(f"127.0.0.1:{told['HOST'][1]}") == str(bound["HOST"][1])
+        assert ports.pop(f"127.0.0.1:{advertised['HOST'][1]}") == str(bound["HOST"][1])
         assert set(ports.values()) == {settings["OTTLA_REST_LISTENERS"].rpartition(":")[2]}
         assert f"127.0.0.1{settings['OTTLA_PROBE_LISTENER']}/readyz" in service["healthcheck"]["test"][-1]
         assert name in settings["OTTLA_REST_ALLOWED_HOSTS"].split(",")
         voters = settings.get("OTTLA_CONTROLLER_QUORUM_VOTERS")
         if voters is not None:
-            host, port = told["CONTROLLER"]
+            host, port = advertised["CONTROLLER"]
             assert f"{settings['OTTLA_NODE_ID']}@{host}:{port}" in voters.split(",")
         published += service["ports"]
     addresses = [one.rpartition(":")[0] for one in published]
@@ -132,8 +132,8 @@ def test_the_three_nodes_become_healthy_and_serve_containers_and_the_host(
 
     created = node.run(["ottla", "topic", "create", "orders", *where], 60)
     described = node.run(["ottla", "topic", "describe", "orders", *where], 60)
-    told = node.run(["ottla", "broker", "list", "--bootstrap", "localhost:9092"], 60)
+    ran = node.run(["ottla", "broker", "list", "--bootstrap", "localhost:9092"], 60)
 
     assert created.returncode == 0, created.stderr
     assert re.search(r"\d,\d,\d", described.stdout), "it has three replicas"
-    assert [f"localhost:{port}" in told.stdout for port in (9092, 9094, 9096)] == [True] * 3
+    assert [f"localhost:{port}" in ran.stdout for port in (9092, 9094, 9096)] == [True] * 3

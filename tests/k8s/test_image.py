@@ -119,7 +119,7 @@ def context(folder: Path, dockerfile: str = "Dockerfile") -> None:
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Run all steps of the build stage; return the folder that has its folders."""
+    """Run all steps of the build stage; return the folder in which they ran."""
     folder = tmp_path_factory.mktemp("image")
     sources = folder / "src"
     context(sources)

@@ -67,11 +67,13 @@ class Load:
 
 @dataclass(slots=True, kw_only=True)
 class World:
+    """The cluster that the tests change one after another, and the load on it."""
+
     cluster: StatefulSet
     folder: Path
     load: Load | None = None  # None until there is a cluster to write to
 
-    def writes_go_on(self) -> None:
+    def wait_for_writes(self) -> None:
         assert self.load is not None
         self.load.wait_until_written(RECORDS)
 
@@ -94,7 +96,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
                 made.load.kill()
         assert seen["acknowledged"] == seen["sent"] == seen["read"] > 0, seen
         assert (seen["refused"], seen["failed"], seen["problems"]) == ([], [], []), seen
-        assert cluster.troubles == []
+        assert cluster.warnings == []
 
 
 def test_a_single_voter_is_alive_and_waits_for_the_others(world: World) -> None:
@@ -108,7 +110,7 @@ def test_a_single_voter_is_alive_and_waits_for_the_others(world: World) -> None:
     world.cluster.wait_until_ready(0)
 
     world.load = Load(world.cluster, world.folder)
-    world.writes_go_on()
+    world.wait_for_writes()
 
 
 def test_each_pod_is_restarted_with_another_address(world: World) -> None:
@@ -118,7 +120,7 @@ def test_each_pod_is_restarted_with_another_address(world: World) -> None:
 
     after = {ordinal: one.host.address for ordinal, one in world.cluster.pods.items()}
     assert len({*before.values(), *after.values()}) == 2 * world.cluster.replicas
-    world.writes_go_on()
+    world.wait_for_writes()
 
 
 def test_three_nodes_become_five_that_all_vote(world: World) -> None:
@@ -126,12 +128,12 @@ def test_three_nodes_become_five_that_all_vote(world: World) -> None:
     for ordinal in (3, 4):
         world.cluster.run(0, "ottla", "quorum", "add", str(ordinal))
 
-    told = json.loads(world.cluster.run(4, "ottla", "quorum", "status", "--output", "json"))
-    assert [one["node"] for one in told["voters"]] == [0, 1, 2, 3, 4]
+    status = json.loads(world.cluster.run(4, "ottla", "quorum", "status", "--output", "json"))
+    assert [one["node"] for one in status["voters"]] == [0, 1, 2, 3, 4]
     brokers = json.loads(world.cluster.run(4, "ottla", "broker", "list", "--output", "json"))
     assert [one["state"] for one in brokers] == ["active"] * 5
     assert {one["rack"] for one in brokers} == set(ZONES)
-    world.writes_go_on()
+    world.wait_for_writes()
 
 
 def test_a_host_that_fails_is_replaced_by_another(world: World) -> None:
@@ -140,7 +142,7 @@ def test_a_host_that_fails_is_replaced_by_another(world: World) -> None:
         pod.kill()
 
     world.cluster.delete(1, fail)
-    world.writes_go_on()
+    world.wait_for_writes()
     world.cluster.create(1)
 
-    world.writes_go_on()
+    world.wait_for_writes()

@@ -82,7 +82,7 @@ def test_each_object_is_valid_for_kubernetes(name: str, version: str) -> None:
 
 
 @pytest.mark.parametrize("name", OVERLAYS)
-def test_each_variable_is_a_setting_that_the_node_accepts(name: str, tmp_path: Path) -> None:
+def test_each_variable_is_a_setting_that_the_node_accepts(name: str) -> None:
     environment = pod(overlay(name), 0).environment
     settings = {environment_name(one) for one in BROKER_CONFIG_DEF.keys}
 

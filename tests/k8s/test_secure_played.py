@@ -18,7 +18,7 @@ from tests.k8s.test_rendered import SECURE, certificate_of_nodes
 
 pytestmark = pytest.mark.slow
 CLIENTS, REST = 9092, 8082
-READ_ANEW = "has reloaded its keys and certificates"
+RELOADED = "has reloaded its keys and certificates"
 
 
 class MountedSecret:
@@ -46,7 +46,7 @@ class MountedSecret:
         fresh.replace(self._folder / "..data")
 
 
-class Place:
+class SecureCluster:
     """Three pods with the Secrets of the overlay, and the keys that the Secrets are made from."""
 
     def __init__(self, cluster: StatefulSet, folder: Path) -> None:
@@ -78,33 +78,35 @@ class Place:
         address = self.cluster.pods[ordinal].host.address, port
         return ssl.get_server_certificate(address, ca_certs=None, timeout=20)
 
-    def times_read_anew(self, ordinal: int) -> int:
-        return self.cluster.pods[ordinal].container.output().count(READ_ANEW)
+    def reloads(self, ordinal: int) -> int:
+        return self.cluster.pods[ordinal].container.output().count(RELOADED)
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Iterator[Place]:
-    if (why := why_no_containers()) is not None:
-        pytest.skip(why)
+def secure(tmp_path: Path) -> Iterator[SecureCluster]:
+    if (reason := why_no_containers()) is not None:
+        pytest.skip(reason)
     with played(overlay("secure"), tmp_path) as cluster:
-        made = Place(cluster, tmp_path)
+        made = SecureCluster(cluster, tmp_path)
         cluster.create(0, 1, 2)
         yield made
 
 
-def test_a_secure_cluster_runs_on_secrets_and_renews_its_certificate_without_a_restart(place: Place) -> None:
-    cluster = place.cluster
+def test_a_secure_cluster_runs_on_secrets_and_renews_its_certificate_without_a_restart(
+    secure: SecureCluster,
+) -> None:
+    cluster = secure.cluster
     cluster.run(0, "ottla", "topic", "create", "orders", "--partitions", "3", "--replicas", "3")
     cluster.run(1, "sh", "-c", "echo before | ottla produce orders")
     before = {
-        (ordinal, port): place.shown(ordinal, port) for ordinal in (0, 1, 2) for port in (CLIENTS, REST)
+        (ordinal, port): secure.shown(ordinal, port) for ordinal in (0, 1, 2) for port in (CLIENTS, REST)
     }
     pids = {ordinal: one.container.pid for ordinal, one in cluster.pods.items()}
 
-    place.renew()
+    secure.renew()
     for ordinal, port in before:
         eventually(
-            lambda ordinal=ordinal, port=port: place.shown(ordinal, port) != before[ordinal, port],  # type: ignore[misc]
+            lambda ordinal=ordinal, port=port: secure.shown(ordinal, port) != before[ordinal, port],  # type: ignore[misc]
             f"pod {ordinal} shows its new certificate at {port}",
         )
     cluster.run(2, "sh", "-c", "echo after | ottla produce orders")
@@ -114,10 +116,10 @@ def test_a_secure_cluster_runs_on_secrets_and_renews_its_certificate_without_a_r
     assert sorted(read.split()) == ["after", "before"]
     assert "leader" in status
     assert {ordinal: one.container.pid for ordinal, one in cluster.pods.items()} == pids
-    assert all(place.times_read_anew(ordinal) >= 3 for ordinal in pids), "clients, nodes and controllers"
-    assert not cluster.troubles
+    assert all(secure.reloads(ordinal) >= 3 for ordinal in pids), "clients, nodes and controllers"
+    assert not cluster.warnings
     # A pod that is created again connects to the others with the new certificate.
     cluster.delete(1)
     cluster.create(1)
     assert "after" in cluster.run(1, "ottla", "consume", "orders", "--until-end")
-    assert not cluster.troubles
+    assert not cluster.warnings

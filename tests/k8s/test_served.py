@@ -23,7 +23,7 @@ def one_node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StatefulSet]:
     with played(overlay("one-node"), tmp_path_factory.mktemp("served")) as cluster:
         cluster.create(0)
         yield cluster
-        assert cluster.troubles == []
+        assert cluster.warnings == []
 
 
 def get(cluster: StatefulSet, path: str, host: str | None = None) -> tuple[int, str]:
@@ -39,7 +39,7 @@ def get_at(cluster: StatefulSet, port: int, path: str, host: str | None = None) 
         return answer.status, answer.read().decode()
 
 
-def test_it_listens_at_the_ports_of_the_manifest_and_at_no_others(one_node: StatefulSet) -> None:
+def test_a_pod_listens_at_the_ports_of_the_manifest_and_at_no_others(one_node: StatefulSet) -> None:
     tables = one_node.run(0, "cat", "/proc/net/tcp", "/proc/net/tcp6")
 
     rows = [line.split() for line in tables.splitlines() if re.match(r"\s*\d+:", line)]
@@ -60,11 +60,11 @@ def test_the_paths_of_probes_and_scrapes_are_served(one_node: StatefulSet) -> No
 @pytest.mark.parametrize(
     "name", ["ottla-0.ottla", "ottla-0.ottla.default.svc", "ottla-bootstrap.default.svc"]
 )
-def test_it_accepts_the_host_names_that_kubernetes_gives_it(one_node: StatefulSet, name: str) -> None:
+def test_a_pod_accepts_the_host_names_that_kubernetes_gives_it(one_node: StatefulSet, name: str) -> None:
     assert get(one_node, "/v3/clusters", f"{name}:8082")[0] == 200
 
 
-def test_it_runs_without_privileges(one_node: StatefulSet) -> None:
+def test_a_pod_runs_without_privileges(one_node: StatefulSet) -> None:
     status = dict(
         line.split(":\t", 1)
         for line in one_node.run(0, "cat", "/proc/1/status").splitlines()
@@ -85,5 +85,5 @@ def test_one_node_becomes_three_that_all_vote(one_node: StatefulSet) -> None:
     for ordinal in (1, 2):
         one_node.run(0, "ottla", "quorum", "add", str(ordinal))
 
-    told = json.loads(one_node.run(2, "ottla", "quorum", "status", "--output", "json"))
-    assert [one["node"] for one in told["voters"]] == [0, 1, 2]
+    status = json.loads(one_node.run(2, "ottla", "quorum", "status", "--output", "json"))
+    assert [one["node"] for one in status["voters"]] == [0, 1, 2]

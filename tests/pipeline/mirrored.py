@@ -7,13 +7,13 @@ from confluent_kafka import Producer
 from ottla.pipeline.client.client_settings import ClientSettings, Role
 from ottla.pipeline.client.metadata import Cluster
 from ottla.pipeline.client.offset_syncs import OffsetSync, encode_sync
-from ottla.pipeline.client.topic_admin import ConfigSource, NewTopic, create_topics, describe_configs
+from ottla.pipeline.client.topic_admin import NewTopic, create_topics
 from ottla.pipeline.mirror.group_follower import GroupFollower
 from ottla.pipeline.mirror.mirror_options import MirrorOptions
 from ottla.pipeline.mirror.mirror_rounds import MirrorRounds
 from ottla.pipeline.mirror.topic_follower import TopicFollower
 from tests.compat.wire_client import eventually
-from tests.pipeline.topics import TIMEOUT_S, settings_for
+from tests.pipeline.topics import TIMEOUT_S, own_configs, settings_for
 
 
 class Mirrored:
@@ -69,13 +69,9 @@ class Mirrored:
     def remote(self, topic: str) -> str:
         return self.options.policy.remote_topic(topic)
 
-    def own_configs(self, topic: str) -> dict[str, str | None]:
-        configs = describe_configs(self.cluster, [topic]).get(topic, {})
-        return {name: one.value for name, one in configs.items() if one.source is ConfigSource.TOPIC}
-
     def wait_for_configs(self, topic: str, configs: dict[str, str | None]) -> None:
         """Wait until nodes report that the topic itself has these settings."""
-        assert eventually(lambda: self.own_configs(topic), lambda found: found == configs) == configs
+        assert eventually(lambda: own_configs(self.cluster, topic), lambda found: found == configs) == configs
 
     def write_syncs(self, *syncs: OffsetSync, junk: bool = False, topic: str = "") -> None:
         topic = topic or self.options.policy.offset_syncs_topic()

@@ -25,15 +25,10 @@ from confluent_kafka.admin import (
     UserScramCredentialDeletion,
     UserScramCredentialUpsertion,
 )
-from cryptography.hazmat.primitives.serialization import (
-    Encoding,
-    NoEncryption,
-    PrivateFormat,
-    load_pem_private_key,
-)
 
 from tests.compat.java.java_programs import QUICK_START
 from tests.compat.servers import ROOT, Server, start, start_ottla
+from tests.pem_files import write_pem
 from tests.ports import free_port
 
 TIMEOUT_S: Final = 60.0
@@ -159,13 +154,8 @@ def secured(home: Path, *overrides: str, is_kafka: bool = False) -> Iterator[Sec
     authority = trustme.CA()
     authority.cert_pem.write_to_path(str(home / "ca.pem"))
     for name in ("node", "anna"):
-        issued = authority.issue_cert("127.0.0.1", common_name=name)
-        key = load_pem_private_key(issued.private_key_pem.bytes(), None)
-        # The only PEM form of keys that Java reads.
-        pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-        chain = b"".join(one.bytes() for one in issued.cert_chain_pems)
-        (home / f"{name}.pem").write_bytes(pem + chain)
-    trustme.CA().cert_pem.write_to_path(str(home / "stranger.pem"))
+        write_pem(home, name, authority)
+    trustme.CA().cert_pem.write_to_path(str(home / "untrusted.pem"))
     ports = {name: free_port() for name in LISTENERS}
     controller = f",CONTROLLER://127.0.0.1:{(controller_port := free_port())}" if is_kafka else ""
     listeners = ",".join(f"{name}://127.0.0.1:{port}" for name, port in ports.items())

@@ -13,14 +13,14 @@ from ottla.node.wire.messages.init_producer_id import InitProducerIdRequest
 from ottla.node.wire.messages.produce import ProduceRequest, TopicProduceData
 from ottla.pipeline.client.batch_sender import UNKNOWN_OFFSET, BatchSender
 from ottla.pipeline.client.client_settings import Role
-from ottla.pipeline.client.connection import BrokerConnection, Ticket
+from ottla.pipeline.client.connection import BrokerConnection, PendingRequest
 from ottla.pipeline.client.metadata import Cluster, TopicGone
 from ottla.pipeline.client.offset_range import OffsetRange
 from ottla.pipeline.client.partition_fetcher import PartitionFetcher
-from ottla.pipeline.client.topic_admin import NewTopic, alter_configs, create_topics
+from ottla.pipeline.client.topic_admin import NewTopic, create_topics
 from tests.compat.batches import batch
 from tests.pipeline.conftest import MakeClient
-from tests.pipeline.topics import make_topic, settings_for
+from tests.pipeline.topics import alter_everywhere, make_topic, settings_for
 
 pytestmark = pytest.mark.slow
 
@@ -89,21 +89,21 @@ def test_a_connection_that_is_cut_costs_no_row_and_repeats_none(
     send, receive = BrokerConnection.send, BrokerConnection.receive
     seen = {"sent": 0, "received": 0}
 
-    def cut_at_send(connection: BrokerConnection, request: object, **more: Any) -> Ticket:
+    def cut_at_send(connection: BrokerConnection, request: object, **more: Any) -> PendingRequest:
         if not isinstance(request, ProduceRequest):
             return send(connection, request, **more)
         number, seen["sent"] = seen["sent"], seen["sent"] + 1
         if (number, moment) == (at, "before it is sent"):
             connection.close()
-        ticket = send(connection, request, **more)
+        pending = send(connection, request, **more)
         if (number, moment) == (at, "after it is sent"):
             connection.close()
-        return ticket
+        return pending
 
-    def cut_at_receive(connection: BrokerConnection, ticket: Ticket) -> Any:
-        answer = receive(connection, ticket)
-        number, seen["received"] = seen["received"], seen["received"] + (ticket.api_key == 0)
-        if (number, moment, ticket.api_key) == (at, "after its answer", 0):
+    def cut_at_receive(connection: BrokerConnection, pending: PendingRequest) -> Any:
+        answer = receive(connection, pending)
+        number, seen["received"] = seen["received"], seen["received"] + (pending.api_key == 0)
+        if (number, moment, pending.api_key) == (at, "after its answer", 0):
             connection.close()
             raise KafkaError(ErrorCode.NETWORK_EXCEPTION, "the answer is lost")
         return answer
@@ -122,15 +122,17 @@ def test_a_connection_that_is_cut_costs_no_row_and_repeats_none(
     assert rows_of(client(), partition, BATCHES * ROWS) == expected
 
 
-def test_no_batch_overtakes_a_first_batch_that_is_refused(
+def test_no_batch_overtakes_a_first_batch_that_is_rejected(
     bootstrap: str, client: MakeClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A leader may refuse it that has not heard of the topic yet, and has when the next batch comes."""
+    """A leader that does not know the topic yet rejects the first batch but may know it at the next."""
     partition = TopicPartition(make_topic(bootstrap), 0)
     producer = Producer(client(Role.SINK), partition)
     send, seen = BrokerConnection.send, []
 
-    def send_the_first_elsewhere(connection: BrokerConnection, request: object, **more: Any) -> Ticket:
+    def send_the_first_elsewhere(
+        connection: BrokerConnection, request: object, **more: Any
+    ) -> PendingRequest:
         if not isinstance(request, ProduceRequest):
             return send(connection, request, **more)
         seen.append(request)
@@ -152,7 +154,7 @@ def test_a_leader_that_dies_costs_no_row_and_repeats_none(
     ottla_cluster_factory: Callable[..., Nodes], kill_at: int
 ) -> None:
     nodes = ottla_cluster_factory(nodes=3)
-    partition = TopicPartition(make_topic(nodes.bootstrap, copies=3), 0)
+    partition = TopicPartition(make_topic(nodes.bootstrap, replicas=3), 0)
     cluster = Cluster(settings_for(nodes.bootstrap, Role.SINK))
     producer = Producer(cluster, partition)
 
@@ -167,7 +169,7 @@ def test_a_leader_that_dies_costs_no_row_and_repeats_none(
     cluster.close()
 
 
-def test_a_batch_that_is_too_large_is_refused_with_the_limit(bootstrap: str, client: MakeClient) -> None:
+def test_a_batch_that_is_too_large_is_rejected_with_the_limit(bootstrap: str, client: MakeClient) -> None:
     partition = TopicPartition(make_topic(bootstrap), 0)
     of_client = Producer(client(Role.SINK), partition)
     of_topic = Producer(client(Role.SINK, max_request_size="9000000"), partition)
@@ -199,17 +201,17 @@ def test_a_topic_that_is_gone_is_an_error(client: MakeClient) -> None:
         producer.send()
 
 
-def test_batches_behind_a_refused_one_come_too_early_and_are_sent_again(
+def test_batches_behind_a_rejected_one_come_too_early_and_are_sent_again(
     bootstrap: str, client: MakeClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     partition = TopicPartition(make_topic(bootstrap), 0)
     producer = Producer(client(Role.SINK), partition)
-    request, refused = producer.sender._request, []
+    request, rejected = producer.sender._request, []
 
-    def hurt_the_second(sent: Any) -> ProduceRequest:
-        if sent.number != 1 or refused:
+    def damage_the_second(sent: Any) -> ProduceRequest:
+        if sent.number != 1 or rejected:
             return request(sent)
-        refused.append(sent)
+        rejected.append(sent)
         whole, sent.data = (
             sent.data,
             sent.data[:-1] + b"\xff",
@@ -219,7 +221,7 @@ def test_batches_behind_a_refused_one_come_too_early_and_are_sent_again(
         finally:
             sent.data = whole
 
-    monkeypatch.setattr(producer.sender, "_request", hurt_the_second)
+    monkeypatch.setattr(producer.sender, "_request", damage_the_second)
     for _ in range(4):
         producer.send()
 
@@ -229,7 +231,9 @@ def test_batches_behind_a_refused_one_come_too_early_and_are_sent_again(
 
 
 @pytest.mark.parametrize("limit", ["max.message.bytes", "segment.bytes"])
-def test_batches_refused_as_too_large_are_sent_in_halves_and_in_order(client: MakeClient, limit: str) -> None:
+def test_batches_rejected_as_too_large_are_sent_in_halves_and_in_order(
+    client: MakeClient, limit: str
+) -> None:
     cluster = client(Role.SINK)
     partition = TopicPartition(f"t-{uuid4().hex}", 0)
     configs = {limit: "2000000" if limit == "segment.bytes" else "1000", "max.message.bytes": "9000000"}
@@ -258,29 +262,26 @@ def test_batches_refused_as_too_large_are_sent_in_halves_and_in_order(client: Ma
 def test_a_batch_that_is_too_large_after_a_lost_answer_is_there_once(
     bootstrap: str, client: MakeClient, monkeypatch: pytest.MonkeyPatch, lost: str
 ) -> None:
-    """Java's producer takes the gap that the leader sees for a lost log, and stores the rows again."""
-    cluster = client(Role.SINK)
+    """Java's producer takes the gap in the sequence for lost records, and stores the rows again."""
     partition = TopicPartition(make_topic(bootstrap), 0)
     producer = Producer(client(Role.SINK), partition)
     send, receive = BrokerConnection.send, BrokerConnection.receive
     waiting = [lost]
 
     def lose() -> None:
-        assert alter_configs(cluster, {partition.topic: {"max.message.bytes": "1000"}}) == {
-            partition.topic: None
-        }
+        alter_everywhere(bootstrap, partition.topic, {"max.message.bytes": "1000"})
         raise KafkaError(ErrorCode.NETWORK_EXCEPTION, "it is lost")
 
-    def lossy_send(connection: BrokerConnection, request: object, **more: Any) -> Ticket:
+    def lossy_send(connection: BrokerConnection, request: object, **more: Any) -> PendingRequest:
         if isinstance(request, ProduceRequest) and waiting == ["request"]:
             waiting.clear()
             connection.close()
             lose()
         return send(connection, request, **more)
 
-    def lossy_receive(connection: BrokerConnection, ticket: Ticket) -> Any:
-        answer = receive(connection, ticket)
-        if ticket.api_key == 0 and waiting == ["answer"]:
+    def lossy_receive(connection: BrokerConnection, pending: PendingRequest) -> Any:
+        answer = receive(connection, pending)
+        if pending.api_key == 0 and waiting == ["answer"]:
             waiting.clear()
             connection.close()
             lose()

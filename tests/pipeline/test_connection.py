@@ -17,6 +17,7 @@ from ottla.pipeline.client.client_settings import ClientSettings
 from ottla.pipeline.client.connection import BrokerConnection
 from ottla.pipeline.client.connections import BrokerConnections, Purpose
 from ottla.pipeline.words import OptionError
+from tests.pipeline.topics import settings_for
 from tests.ports import free_port
 
 SETTINGS = ClientSettings(bootstrap_servers=(("127.0.0.1", 1),), request_timeout_ms=60_000)
@@ -42,69 +43,71 @@ def answer(correlation_id: int, controller_id: int = 0) -> bytes:
 
 def test_answers_belong_to_requests_in_their_order(pair: Pair) -> None:
     connection, node = pair
-    tickets = [connection.send(MetadataRequest(topics=[])) for _ in range(3)]
+    sent = [connection.send(MetadataRequest(topics=[])) for _ in range(3)]
 
-    for controller_id, ticket in enumerate(tickets):
-        node.sendall(answer(ticket.correlation_id, controller_id))
+    for controller_id, pending in enumerate(sent):
+        node.sendall(answer(pending.correlation_id, controller_id))
 
-    assert [connection.receive(ticket).controller_id for ticket in tickets] == [0, 1, 2]
+    assert [connection.receive(pending).controller_id for pending in sent] == [0, 1, 2]
     assert connection.in_flight == 0
 
 
-def test_an_answer_in_single_bytes_is_an_answer(pair: Pair) -> None:
+def test_an_answer_that_arrives_byte_by_byte_is_received(pair: Pair) -> None:
     connection, node = pair
-    ticket = connection.send(MetadataRequest(topics=[]))
+    pending = connection.send(MetadataRequest(topics=[]))
 
-    for byte in answer(ticket.correlation_id, 7):
+    for byte in answer(pending.correlation_id, 7):
         node.sendall(bytes([byte]))
 
-    assert connection.receive(ticket).controller_id == 7
+    assert connection.receive(pending).controller_id == 7
 
 
-def test_a_large_answer_is_received_as_it_comes(pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connection_module, "TRUSTED_BYTES", 8)
+def test_an_answer_larger_than_the_first_buffer_is_received(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection_module, "INITIAL_BUFFER_BYTES", 8)
     connection, node = pair
-    ticket = connection.send(MetadataRequest(topics=[]))
+    pending = connection.send(MetadataRequest(topics=[]))
 
-    node.sendall(answer(ticket.correlation_id, 7))
+    node.sendall(answer(pending.correlation_id, 7))
 
-    assert connection.receive(ticket).controller_id == 7
+    assert connection.receive(pending).controller_id == 7
 
 
 @pytest.mark.parametrize(
-    ("said", "problem"),
+    ("sent", "problem"),
     [
-        (struct.pack(">i", -1), "a response of -1 bytes"),
-        (struct.pack(">i", 3), "a response of 3 bytes"),
-        (struct.pack(">i", 2**31 - 1), "a response of 2147483647 bytes"),
+        (struct.pack(">i", -1), "it announces -1 bytes"),
+        (struct.pack(">i", 3), "it announces 3 bytes"),
+        (struct.pack(">i", 2**31 - 1), "it announces 2147483647 bytes"),
         (answer(99), "a response to request 99 came instead of 1"),
         (struct.pack(">ii", 4, 1), "malformed"),
         (struct.pack(">iii", 8, 1, 2**31 - 1), "malformed"),
         (b"HTTP/1.1 400 Bad Request\r\n\r\n", "answers HTTP, not the Kafka protocol"),
     ],
 )
-def test_a_peer_with_another_protocol_is_refused_for_good(pair: Pair, said: bytes, problem: str) -> None:
+def test_a_peer_with_another_protocol_is_not_retried(pair: Pair, sent: bytes, problem: str) -> None:
     connection, node = pair
-    ticket = connection.send(MetadataRequest(topics=[]))
-    node.sendall(said)
+    pending = connection.send(MetadataRequest(topics=[]))
+    node.sendall(sent)
 
-    with pytest.raises(KafkaError, match=problem) as refused:
-        connection.receive(ticket)
+    with pytest.raises(KafkaError, match=problem) as rejected:
+        connection.receive(pending)
 
-    assert not refused.value.code.retriable
+    assert not rejected.value.code.retriable
     assert not connection.is_open()
 
 
-@pytest.mark.parametrize("said", [b"", b"\0\0", answer(1)[:-1]])
-def test_a_connection_that_ends_has_no_answer(pair: Pair, said: bytes) -> None:
+@pytest.mark.parametrize("sent", [b"", b"\0\0", answer(1)[:-1]])
+def test_a_connection_that_ends_has_no_answer(pair: Pair, sent: bytes) -> None:
     connection, node = pair
     first, second = (connection.send(MetadataRequest(topics=[])) for _ in range(2))
-    node.sendall(said)
+    node.sendall(sent)
     node.close()
 
-    for ticket in (first, second):
+    for pending in (first, second):
         with pytest.raises(KafkaError) as lost:
-            connection.receive(ticket)
+            connection.receive(pending)
         assert lost.value.code is ErrorCode.NETWORK_EXCEPTION
     with pytest.raises(KafkaError, match="was closed"):
         connection.send(MetadataRequest(topics=[]))
@@ -160,10 +163,10 @@ def test_without_a_common_version_the_error_names_both(
     connection, _ = pair
     connection.versions = versions
 
-    with pytest.raises(KafkaError, match=problem) as refused:
+    with pytest.raises(KafkaError, match=problem) as rejected:
         connection.send(MetadataRequest(topics=[]), most=9)
 
-    assert refused.value.code is ErrorCode.UNSUPPORTED_VERSION
+    assert rejected.value.code is ErrorCode.UNSUPPORTED_VERSION
 
 
 def test_versions_are_requested_again_in_version_0(pair: Pair) -> None:
@@ -180,13 +183,6 @@ def test_versions_are_requested_again_in_version_0(pair: Pair) -> None:
 
 
 # ---- several connections ------------------------------------------------------------------------
-
-
-def settings_for(bootstrap: str) -> ClientSettings:
-    addresses = tuple(
-        (host, int(port)) for host, _, port in (one.rpartition(":") for one in bootstrap.split(","))
-    )
-    return ClientSettings(bootstrap_servers=addresses)
 
 
 @pytest.mark.slow
@@ -210,13 +206,13 @@ def test_a_child_process_has_connections_of_its_own(
 ) -> None:
     connections = BrokerConnections(settings_for(ottla_cluster.bootstrap))
     of_parent = connections.to_any()
-    ticket = of_parent.send(MetadataRequest(topics=[]))
+    pending = of_parent.send(MetadataRequest(topics=[]))
 
     monkeypatch.setattr("ottla.pipeline.client.connections.os.getpid", lambda: -1)
 
     assert connections.to_any() is not of_parent
     with pytest.raises(KafkaError):
-        of_parent.receive(ticket)
+        of_parent.receive(pending)
     connections.close()
 
 

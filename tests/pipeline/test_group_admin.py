@@ -38,9 +38,7 @@ def member(bootstrap: str, group: str, topic: str, protocol: str) -> Iterator[No
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_a_group_has_members_as_long_as_they_are_there(
-    bootstrap: str, client: MakeClient, protocol: str
-) -> None:
+def test_a_group_has_members_until_they_leave(bootstrap: str, client: MakeClient, protocol: str) -> None:
     topic, group, cluster = make_topic(bootstrap), f"g-{uuid4().hex}", client()
     fill(bootstrap, topic, [b"v"])
 

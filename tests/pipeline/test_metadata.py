@@ -13,7 +13,7 @@ from ottla.logstore.words.topic_partition import ZERO_UUID, TopicPartition
 from ottla.pipeline.client.connections import Purpose
 from ottla.pipeline.client.group_offsets import CommittedOffset, commit_offsets, committed_offsets
 from ottla.pipeline.client.list_offsets import EARLIEST, LATEST, list_offsets
-from ottla.pipeline.client.metadata import Cluster, Kind, Leader, TopicGone
+from ottla.pipeline.client.metadata import Cluster, CoordinatorType, Leader, TopicGone
 from ottla.pipeline.client.retries import Retries
 from tests.pipeline.conftest import MakeClient
 from tests.pipeline.topics import TIMEOUT_S, fill, make_topic, settings_for
@@ -91,7 +91,7 @@ def test_offsets_are_listed_by_place_and_time(bootstrap: str, client: MakeClient
     assert list_offsets(client(), {}) == {}
 
 
-def test_offsets_are_asked_of_the_present_leader(bootstrap: str, client: MakeClient) -> None:
+def test_offsets_are_requested_from_the_current_leader(bootstrap: str, client: MakeClient) -> None:
     name = make_topic(bootstrap, partitions=4)
     cluster = client()
     right = dict(cluster.topic(name).leaders)
@@ -99,11 +99,11 @@ def test_offsets_are_asked_of_the_present_leader(bootstrap: str, client: MakeCli
     if len(nodes) == 1:
         pytest.skip("the cluster has one node")
     turned = {node: nodes[(index + 1) % len(nodes)] for index, node in enumerate(nodes)}
-    topic, asked_ms = cluster._topics[name]
+    topic, read_ms = cluster._topics[name]
     wrong = {index: Leader(turned[leader.node_id], leader.epoch) for index, leader in right.items()}
     cluster._topics[name] = (
         type(topic)(name=name, topic_id=topic.topic_id, leaders=wrong, is_internal=False),
-        asked_ms,
+        read_ms,
     )
 
     found = list_offsets(cluster, {TopicPartition(name, index): LATEST for index in range(4)})
@@ -147,7 +147,7 @@ def test_offsets_of_a_topic_are_committed_once_the_coordinator_knows_it(
 ) -> None:
     name, group = f"t-{uuid4().hex}", f"g-{uuid4().hex}"
 
-    class TopicIsMadeMeanwhile(Retries):
+    class ConcurrentTopicCreation(Retries):
         def pause_ms(self, failures: int) -> float:
             if failures == 1:
                 make_topic(bootstrap, name=name)
@@ -155,7 +155,7 @@ def test_offsets_of_a_topic_are_committed_once_the_coordinator_knows_it(
 
     committed_offsets(client(), group)  # makes sure that there is a coordinator
     settings = settings_for(bootstrap, retry_backoff_ms="100")
-    with closing(Cluster(settings, TopicIsMadeMeanwhile(settings))) as cluster:
+    with closing(Cluster(settings, ConcurrentTopicCreation(settings))) as cluster:
         commit_offsets(cluster, group, {TopicPartition(name, 0): CommittedOffset(offset=7)})
 
         assert committed_offsets(cluster, group) == {TopicPartition(name, 0): CommittedOffset(offset=7)}
@@ -165,12 +165,12 @@ def test_a_coordinator_that_moved_is_found_again(bootstrap: str, client: MakeCli
     cluster = client()
     group = f"g-{uuid4().hex}"
     committed_offsets(cluster, group)
-    right = cluster._coordinators[Kind.GROUP, group]
+    right = cluster._coordinators[CoordinatorType.GROUP, group]
 
-    cluster._coordinators[Kind.GROUP, group] = (right + 1) % 3
+    cluster._coordinators[CoordinatorType.GROUP, group] = (right + 1) % 3
 
     assert committed_offsets(cluster, group) == {}
-    assert cluster._coordinators[Kind.GROUP, group] == right
+    assert cluster._coordinators[CoordinatorType.GROUP, group] == right
 
 
 def test_an_unreachable_cluster_is_an_error_when_the_time_is_up(client: MakeClient) -> None:

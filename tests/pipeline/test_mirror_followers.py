@@ -20,7 +20,7 @@ from tests.compat.wire_client import eventually
 from tests.pipeline.conftest import MakeMirrored
 from tests.pipeline.mirrored import Mirrored
 from tests.pipeline.test_group_admin import member
-from tests.pipeline.topics import fill, make_topic
+from tests.pipeline.topics import fill, make_topic, own_configs
 
 pytestmark = pytest.mark.slow
 
@@ -38,7 +38,7 @@ def test_a_new_topic_is_made_with_its_partitions_and_settings(mirrored: Mirrored
     assert len(mirrored.cluster.topic(mirrored.remote(topic)).leaders) == 3
     mirrored.wait_for_configs(mirrored.remote(topic), {"cleanup.policy": "compact"})
     assert follower.follow() == TopicChanges()
-    assert follower.follow(asks_target=True) == TopicChanges()
+    assert follower.follow(checks_target=True) == TopicChanges()
 
 
 def test_more_partitions_are_followed(mirrored: Mirrored) -> None:
@@ -47,11 +47,15 @@ def test_more_partitions_are_followed(mirrored: Mirrored) -> None:
     follower.follow()
 
     create_partitions(mirrored.cluster, {topic: 5})
-    eventually(lambda: mirrored.cluster.topics([topic])[topic].leaders, lambda leaders: len(leaders) == 5)
+
+    def partitions_of(name: str) -> int:
+        return len(mirrored.cluster.topic(name).leaders)
+
+    eventually(lambda: partitions_of(topic), lambda count: count == 5)
     changes = follower.follow()
 
     assert changes.grown == {mirrored.remote(topic): 5}
-    assert len(mirrored.cluster.topic(mirrored.remote(topic)).leaders) == 5
+    assert eventually(lambda: partitions_of(mirrored.remote(topic)), lambda count: count == 5) == 5
 
 
 def test_settings_are_copied_and_removed(mirrored: Mirrored) -> None:
@@ -74,7 +78,7 @@ def test_settings_are_copied_and_removed(mirrored: Mirrored) -> None:
     assert follower.sync_configs() == TopicChanges()
 
 
-def test_a_topic_that_the_target_refuses_is_an_error(make_mirrored: MakeMirrored) -> None:
+def test_a_topic_that_the_target_rejects_is_an_error(make_mirrored: MakeMirrored) -> None:
     mirrored = make_mirrored(replication_factor="99")
     topic = mirrored.make("orders")
 
@@ -87,7 +91,7 @@ def test_the_topic_for_the_map_is_made_once(mirrored: Mirrored) -> None:
         mirrored.topic_follower().prepare()
 
     name = mirrored.options.policy.offset_syncs_topic()
-    assert eventually(lambda: mirrored.own_configs(name), bool)["cleanup.policy"] == "compact"
+    assert eventually(lambda: own_configs(mirrored.cluster, name), bool)["cleanup.policy"] == "compact"
     assert len(mirrored.cluster.topic(name).leaders) == 1
 
 
@@ -174,7 +178,7 @@ def test_a_map_is_read_on_from_where_it_was_left(mirrored: Mirrored) -> None:
     assert reader.refused == 1
 
 
-def test_without_a_map_nothing_is_known(mirrored: Mirrored) -> None:
+def test_without_an_offset_syncs_topic_no_offset_is_known(mirrored: Mirrored) -> None:
     reader = SyncReader(mirrored.cluster, f"nowhere-{uuid4().hex}")
 
     assert not reader.exists()

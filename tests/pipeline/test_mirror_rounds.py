@@ -9,6 +9,7 @@ from ottla.pipeline.client.group_offsets import CommittedOffset, commit_offsets
 from ottla.pipeline.mirror.mirror_rounds import RoundsThread, RowCount
 from ottla.pipeline.mirror.mirror_status import read_status
 from tests.pipeline.conftest import MakeMirrored
+from tests.pipeline.topics import fill
 
 pytestmark = pytest.mark.slow
 
@@ -64,32 +65,40 @@ def test_rounds_that_are_turned_off_do_not_run(make_mirrored: MakeMirrored) -> N
 
 
 def test_rounds_end_with_the_query_and_a_last_sync_of_groups(make_mirrored: MakeMirrored) -> None:
-    mirrored = make_mirrored()
+    """The interval of 40 s is not over, so only the last sync can find the group that commits at the end."""
+    mirrored = make_mirrored(sync_group_offsets_interval_seconds="40")
+    partition = TopicPartition(mirrored.make("orders"), 0)
     rounds = mirrored.rounds()
-    seen: list[int] = []
+    groups_at_waits: list[list[str]] = []
 
     def is_over_after(wait_s: int) -> bool:
-        seen.append(rounds.status.groups_synced_ms)
-        return len(seen) == 3
+        groups_at_waits.append([one.group_id for one in rounds.status.groups])
+        if len(groups_at_waits) < 3:
+            return False
+        commit_offsets(mirrored.cluster, f"{mirrored.prefix}.g", {partition: CommittedOffset(offset=0)})
+        return True
 
     RoundsThread(rounds, is_over_after, at_end=rounds.close).join()
 
-    assert len(seen) == 3
-    assert rounds.status.groups_synced_ms >= seen[-1] > 0
+    assert groups_at_waits == [[]] * 3
+    assert [one.group_id for one in rounds.status.groups] == [f"{mirrored.prefix}.g"]
 
 
 def test_each_batch_is_counted_once() -> None:
     count = RowCount()
     batches = [SimpleNamespace(batchId=number, numInputRows=10) for number in range(5)]
 
-    assert [count.of(batches[:2]), count.of(batches[:2]), count.of(batches[1:])] == [20, 20, 50]
+    assert [count.add(batches[:2]), count.add(batches[:2]), count.add(batches[1:])] == [20, 20, 50]
 
 
 def test_a_mirror_that_never_ran_lags_by_all_records(make_mirrored: MakeMirrored) -> None:
     mirrored = make_mirrored()
     topic = mirrored.make("orders", 2)
+    fill(mirrored.bootstrap, topic, [b"1", b"2"], partition=0)
+    fill(mirrored.bootstrap, topic, [b"3"], partition=1)
 
     status = read_status(mirrored.options)
 
-    assert {*status.partitions} == {TopicPartition(topic, 0), TopicPartition(topic, 1)}
-    assert (status.lag, status.rows) == (0, 0)
+    lags = {partition: one.lag for partition, one in status.partitions.items()}
+    assert lags == {TopicPartition(topic, 0): 2, TopicPartition(topic, 1): 1}
+    assert (status.lag, status.rows) == (3, 0)

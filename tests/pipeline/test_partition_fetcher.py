@@ -15,7 +15,7 @@ from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.embedded import Cluster as Nodes
 from ottla.node.wire.messages.fetch import FetchResponse, PartitionData
 from ottla.pipeline.client import partition_fetcher
-from ottla.pipeline.client.connection import BrokerConnection, Ticket
+from ottla.pipeline.client.connection import BrokerConnection, PendingRequest
 from ottla.pipeline.client.connections import Purpose
 from ottla.pipeline.client.list_offsets import LATEST, list_offsets
 from ottla.pipeline.client.metadata import Cluster, TopicGone
@@ -69,8 +69,8 @@ def test_a_reader_that_is_over_its_quota_waits_and_reads_on(
     cluster = client(max_partition_fetch_bytes="2000")
     receive, throttled = BrokerConnection.receive, []
 
-    def receive_every_second_one(connection: BrokerConnection, ticket: Ticket) -> Any:
-        answer = receive(connection, ticket)
+    def receive_every_second_one(connection: BrokerConnection, pending: PendingRequest) -> Any:
+        answer = receive(connection, pending)
         if isinstance(answer, FetchResponse) and len(throttled) % 2 == 0:
             answer = FetchResponse(throttle_time_ms=7)
         if isinstance(answer, FetchResponse):
@@ -86,7 +86,7 @@ def test_a_reader_that_is_over_its_quota_waits_and_reads_on(
 def test_records_that_were_fetched_but_not_opened_are_fetched_again(
     client: MakeClient, filled: TopicPartition, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The next fetch is under way by then, and begins after the skipped part."""
+    """The next fetch is under way by then, and begins after the records that were not opened."""
     opens_less = partial(partition_fetcher.open_fetched, max_opened_records=30)
     monkeypatch.setattr(partition_fetcher, "open_fetched", opens_less)
 
@@ -138,7 +138,7 @@ def test_connections_that_are_cut_between_fetches_lose_no_row(
 
 def test_a_leader_that_dies_is_followed_by_the_next(ottla_cluster_factory: Callable[..., Nodes]) -> None:
     nodes = ottla_cluster_factory(nodes=3)
-    partition = TopicPartition(make_topic(nodes.bootstrap, copies=3), 0)
+    partition = TopicPartition(make_topic(nodes.bootstrap, replicas=3), 0)
     producer = Producer({"bootstrap.servers": nodes.bootstrap, "acks": "all", "batch.size": 2_000})
     for value in VALUES:
         producer.produce(partition.topic, value=value)
@@ -193,21 +193,21 @@ def test_waiting_for_missing_rows_times_out(client: MakeClient, filled: TopicPar
     assert failed.value.code is ErrorCode.OFFSET_NOT_AVAILABLE
 
 
-@pytest.mark.parametrize("first_in_sight", [1000, 990])
+@pytest.mark.parametrize("first_offset", [1000, 990])
 def test_offsets_without_rows_at_the_end_of_a_log_are_skipped(
-    client: MakeClient, filled: TopicPartition, monkeypatch: pytest.MonkeyPatch, first_in_sight: int
+    client: MakeClient, filled: TopicPartition, monkeypatch: pytest.MonkeyPatch, first_offset: int
 ) -> None:
     """Compaction leaves such offsets.
 
-    While old rows are read from remote storage answers are empty, too, and are awaited.
+    Responses are also empty while rows are still read from remote storage: the fetcher asks again.
     """
     real, empty = PartitionFetcher._partition_answer, []
 
     def compacted(self: PartitionFetcher, split: OffsetRange) -> PartitionData:
-        assert self._asked is not None
-        position = self._asked.position
+        assert self._in_flight is not None
+        position = self._in_flight.position
         answer = real(self, split)
-        if 950 <= position < first_in_sight and len(empty) < 5:
+        if 950 <= position < first_offset and len(empty) < 5:
             empty.append(position)
             answer.records = b""
         return answer
@@ -216,7 +216,7 @@ def test_offsets_without_rows_at_the_end_of_a_log_are_skipped(
 
     rows = read(client(), filled, 950, 990)
 
-    if first_in_sight == 1000:
+    if first_offset == 1000:
         assert (rows, empty) == ([], [950, 999])
     else:
         assert rows == [(index, VALUES[index]) for index in range(950, 990)]

@@ -11,14 +11,14 @@ from ottla.pipeline.client.client_settings import Role
 from ottla.pipeline.client.metadata import Cluster
 from ottla.pipeline.client.offset_range import OffsetRange
 from ottla.pipeline.client.partition_fetcher import PartitionFetcher
-from ottla.pipeline.client.topic_admin import alter_configs, create_partitions
+from ottla.pipeline.client.topic_admin import create_partitions
 from ottla.pipeline.client.transactions import Transactions
 from ottla.pipeline.columns.producer_pair import ProducerPair
 from ottla.pipeline.mirror.sync_reader import SyncReader
 from ottla.pipeline.sink.row_writer import Producer, RowWriter
 from ottla.pipeline.sink.sink_options import SinkOptions
 from tests.pipeline.conftest import MakeClient
-from tests.pipeline.topics import make_topic
+from tests.pipeline.topics import alter_everywhere, make_topic
 
 pytestmark = pytest.mark.slow
 
@@ -83,12 +83,12 @@ def test_the_places_of_copied_rows_are_committed_with_them(bootstrap: str, clien
     places = dict(zip(range(100, 200), range(100), strict=True))
     places |= dict(zip([*range(200, 205), *range(210, 220)], range(152, 167), strict=True))
     partition = TopicPartition(copying.topic, 0)
-    told = reader.read()
-    while told.mirrored_to(partition) != 220:  # a coordinator answers before its markers are written
-        told = reader.read()
-    assert {offset: told.translate(partition, offset) for offset in places} == places
-    assert told.translate(partition, 207) == 157
-    assert told.translate(partition, 99) is None
+    offset_map = reader.read()
+    while offset_map.mirrored_to(partition) != 220:  # a coordinator answers before its markers are written
+        offset_map = reader.read()
+    assert {offset: offset_map.translate(partition, offset) for offset in places} == places
+    assert offset_map.translate(partition, 207) == 157
+    assert offset_map.translate(partition, 99) is None
 
 
 def test_added_partitions_are_noticed(bootstrap: str, client: MakeClient) -> None:
@@ -106,16 +106,15 @@ def test_rows_go_into_a_topic_that_takes_less_than_a_batch_even_if_its_limit_is_
 ) -> None:
     copying = Copying(bootstrap, client(Role.SINK))
     copying.options = replace(copying.options, client=replace(copying.options.client, batch_size=900_000))
-    admin = client(Role.SINK)
     rows = [*range(20_000)]
 
-    alter_configs(admin, {copying.topic: {"max.message.bytes": "100000"}})
+    alter_everywhere(bootstrap, copying.topic, {"max.message.bytes": "100000"})
     copying.copy(rows, batch_id=1)
-    asked = copying.cluster.batch_bytes[copying.topic]
-    alter_configs(admin, {copying.topic: {"max.message.bytes": "5000"}})
+    configured = copying.cluster.batch_bytes[copying.topic]
+    alter_everywhere(bootstrap, copying.topic, {"max.message.bytes": "5000"})
     copying.copy(rows, batch_id=2)
 
-    assert asked == 100_000
+    assert configured == 100_000
     read = client(isolation_level="read_committed")
     partition = TopicPartition(copying.topic, 0)
     values: list[bytes] = []

@@ -21,11 +21,17 @@ from ottla.node.wire.messages.describe_configs import (
 )
 from ottla.pipeline.client.client_settings import Role
 from ottla.pipeline.client.group_offsets import CommittedOffset
-from ottla.pipeline.client.group_settings import FOR_EVER, RETENTION, keep_offsets
+from ottla.pipeline.client.group_settings import KEEP_FOREVER, RETENTION, keep_offsets
 from ottla.pipeline.client.list_offsets import LATEST, list_offsets
-from ottla.pipeline.client.metadata import Cluster, Kind
+from ottla.pipeline.client.metadata import Cluster, CoordinatorType
 from ottla.pipeline.sink.batch_messages import Begun, TaskReport
-from ottla.pipeline.sink.decisions import BatchExpired, BatchRun, TransactionsLost, Verdict, judge_batch
+from ottla.pipeline.sink.decisions import (
+    BatchExpired,
+    BatchRun,
+    TransactionsLost,
+    WriteDecision,
+    decide_batch,
+)
 from ottla.pipeline.sink.driver import SWEEP_INTERVAL_MS, Driver
 from ottla.pipeline.sink.row_writer import Producer, RowWriter
 from ottla.pipeline.sink.sink_cluster import KafkaSinkCluster
@@ -51,7 +57,7 @@ class Task:
     def __init__(self, sink: "Sink", begun: Begun, run: BatchRun) -> None:
         self.transaction = TaskTransaction(sink.names, begun, run, KafkaSinkCluster(sink.cluster))
         participant = self.transaction.take_slot()
-        self.name = sink.names.of(participant.slot)
+        self.name = sink.names.id_of_slot(participant.slot)
         self.writer = RowWriter(
             sink.cluster,
             sink.options,
@@ -169,16 +175,16 @@ def test_batches_are_written_one_after_another(sink: Sink) -> None:
     assert {slot.number for slot in (one.slot for one in begun.slots)} <= {0, 1, 2, 3, 4}
 
 
-def test_a_zombie_of_an_aborted_batch_can_neither_write_nor_disturb(sink: Sink) -> None:
-    zombie = sink.task(sink.driver.begin(), 0).write("zombie")
+def test_an_older_task_of_an_aborted_batch_can_neither_write_nor_disturb(sink: Sink) -> None:
+    older = sink.task(sink.driver.begin(), 0).write("older")
 
     begun = sink.new_driver().begin()
-    with pytest.raises(KafkaError) as refused:
-        zombie.write("after it was given up")
+    with pytest.raises(KafkaError) as rejected:
+        older.write("after it was given up")
     task = sink.task(begun, 0).write("once")
     sink.driver.commit([task.report()], 0)
 
-    assert refused.value.code in (*FENCED, ErrorCode.INVALID_TXN_STATE)
+    assert rejected.value.code in (*FENCED, ErrorCode.INVALID_TXN_STATE)
     assert committed(sink) == {b"once": 1}
 
 
@@ -276,21 +282,21 @@ def test_an_older_driver_cannot_decide(sink: Sink) -> None:
 
 
 def test_a_driver_without_a_record_of_its_own_does_not_believe_a_stale_node(sink: Sink) -> None:
-    """The last batch that such a node reports may be the one before."""
-    asked: list[str] = []
+    """Such a node may report an earlier batch as the last one."""
+    settled: list[str] = []
 
-    class Asked(KafkaSinkCluster):
-        def settle_record(self, group_id: str) -> None:
-            asked.append(group_id)
-            super().settle_record(group_id)
+    class SettlingCluster(KafkaSinkCluster):
+        def refresh_coordinator(self, group_id: str) -> None:
+            settled.append(group_id)
+            super().refresh_coordinator(group_id)
 
-    driver = Driver(sink.options, Asked(sink.cluster), {})
+    driver = Driver(sink.options, SettlingCluster(sink.cluster), {})
     driver.commit([sink.task(driver.begin(), 0).write("a").report()], 0)
     driver.begin()
-    assert asked == [sink.names.group_id]  # the second record is its own
+    assert settled == [sink.names.group_id]  # the second record is its own
 
-    Driver(sink.options, Asked(sink.cluster), {}).begin()
-    assert asked == [sink.names.group_id] * 2
+    Driver(sink.options, SettlingCluster(sink.cluster), {}).begin()
+    assert settled == [sink.names.group_id] * 2
 
 
 def test_an_incarnation_ends_with_an_undecided_batch(sink: Sink) -> None:
@@ -328,19 +334,21 @@ def test_open_transactions_are_looked_for_at_first_and_each_minute(
 def decide_only(sink: Sink, batch_id: int, *values: str) -> list[Task]:
     """Write a batch with a task for each value; its driver crashes right after its decision."""
 
-    class Died(Exception):
+    class DriverCrashed(Exception):
         pass
 
-    class Dying(KafkaSinkCluster):
+    class CrashingCluster(KafkaSinkCluster):
         def end(self, pairs, *, commit):  # type: ignore[no-untyped-def]
             if sink.names.coordinating not in pairs:
-                raise Died
+                raise DriverCrashed
             return super().end(pairs, commit=commit)
 
     begun = Driver(sink.options, KafkaSinkCluster(sink.cluster), {}).begin()
     tasks = [sink.task(begun, batch_id).write(value) for value in values]
-    with pytest.raises(Died):
-        Driver(sink.options, Dying(sink.cluster), {}).commit([task.report() for task in tasks], batch_id)
+    with pytest.raises(DriverCrashed):
+        Driver(sink.options, CrashingCluster(sink.cluster), {}).commit(
+            [task.report() for task in tasks], batch_id
+        )
     return tasks
 
 
@@ -350,13 +358,13 @@ def test_a_decided_batch_is_completed_and_drained(sink: Sink) -> None:
 
     begun = sink.new_driver().begin()
 
-    assert judge_batch(sink.run(0), begun.record, takes_over=False) is Verdict.DRAIN
+    assert decide_batch(sink.run(0), begun.record, takes_over=False) is WriteDecision.DRAIN
     assert committed(sink) == {b"a": 1, b"b": 1}
     sink.new_driver().begin()  # it is not taken for lost if it was completed before
     sink.new_driver().begin()
 
 
-def test_a_second_write_of_a_batch_is_refused_also_in_the_run_that_found_it_written(sink: Sink) -> None:
+def test_a_second_write_of_a_batch_is_rejected_also_in_the_run_that_found_it_written(sink: Sink) -> None:
     """If it were skipped like the first one, its rows would be lost."""
     decide_only(sink, 0, "a")
     begun = sink.new_driver().begin()
@@ -367,10 +375,10 @@ def test_a_second_write_of_a_batch_is_refused_also_in_the_run_that_found_it_writ
     record = sink.driver.begin().record
 
     with pytest.raises(OptionError, match=r"transactional\.id: has already written batch 0"):
-        judge_batch(run, record, takes_over=False)
+        decide_batch(run, record, takes_over=False)
     # The next run drains it once more, and continues.
     begun = sink.new_driver().begin()
-    assert judge_batch(sink.run(0), begun.record, takes_over=False) is Verdict.DRAIN
+    assert decide_batch(sink.run(0), begun.record, takes_over=False) is WriteDecision.DRAIN
     sink.driver.commit([sink.task(begun, 1).write("b").report()], 1)
     assert committed(sink) == {b"a": 1, b"b": 1}
 
@@ -383,38 +391,38 @@ def test_a_run_that_found_a_batch_written_writes_no_record_after_a_newer_driver_
     )
     record = sink.new_driver().begin().record
 
-    with pytest.raises(KafkaError, match=r"a newer driver uses transactional\.id=T") as refused:
+    with pytest.raises(KafkaError, match=r"a newer driver uses transactional\.id=T") as rejected:
         old.commit([drained], 0)
 
-    assert refused.value.code in FENCED
+    assert rejected.value.code in FENCED
     assert sink.driver.begin().record == record
 
 
-def test_open_transactions_of_others_are_ended_but_not_those_of_a_neighbour(
+def test_open_transactions_of_older_drivers_are_ended_but_not_those_of_another_sink(
     sink: Sink, bootstrap: str, make_sink: MakeSink
 ) -> None:
-    neighbour = make_sink(bootstrap, make_topic(bootstrap), f"{sink.options.transactional_id}-1")
+    other_sink = make_sink(bootstrap, make_topic(bootstrap), f"{sink.options.transactional_id}-1")
     left = [sink.task(sink.new_driver().begin(), 0).write("x") for _ in range(3)]
-    theirs = neighbour.task(neighbour.driver.begin(), 0).write("theirs")
+    theirs = other_sink.task(other_sink.driver.begin(), 0).write("theirs")
 
     sink.new_driver().begin()
 
     assert len({task.name for task in left}) == 3
     assert sink.open_ids() == {theirs.name}
-    neighbour.driver.commit([theirs.report()], 0)
-    assert committed(neighbour) == {b"theirs": 1}
+    other_sink.driver.commit([theirs.report()], 0)
+    assert committed(other_sink) == {b"theirs": 1}
 
 
 def open_rows(sink: Sink, bootstrap: str) -> list[str]:
     """Return the lines that `ottla txn list` shows of a sink."""
     command = [sys.executable, "-m", "ottla", "txn", "list", "--bootstrap", bootstrap, "--state", "ongoing"]
-    told = subprocess.run(
+    ran = subprocess.run(
         [*command, "--match", f"{re.escape(sink.options.transactional_id)}-.*"],
         capture_output=True,
         text=True,
     )
-    assert told.returncode == 0, told
-    return told.stdout.splitlines()[1:]
+    assert ran.returncode == 0, ran
+    return ran.stdout.splitlines()[1:]
 
 
 def test_the_command_line_shows_open_transactions(sink: Sink, bootstrap: str) -> None:
@@ -449,12 +457,12 @@ def test_a_group_keeps_its_record_where_the_cluster_can(sink: Sink, client: Make
 
     sink.driver.begin()  # continues either way
 
-    kept = FOR_EVER if is_ottla else None
+    kept = KEEP_FOREVER if is_ottla else None
     assert retention_of(client(), other) == kept
     assert retention_of(client(), sink.options.transactional_id) == kept
 
 
-def test_two_phases_are_refused_by_name_if_the_cluster_lacks_them(
+def test_two_phases_are_rejected_by_name_if_the_cluster_lacks_them(
     bootstrap: str, make_sink: MakeSink
 ) -> None:
     sink = make_sink(bootstrap, make_topic(bootstrap), transaction_two_phase_commit_enable="true")
@@ -470,7 +478,7 @@ EXPIRES_SOON = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "
 
 def wait_until_expired(sink: Sink, task: Task) -> None:
     cluster = KafkaSinkCluster(sink.cluster)
-    while (told := cluster.describe([task.name])[task.name]) and told.state == "Ongoing":
+    while (described := cluster.describe([task.name])[task.name]) and described.state == "Ongoing":
         pass
 
 
@@ -574,14 +582,16 @@ def test_a_node_dies_in_the_middle_of_a_batch(
     ottla_cluster_factory: Callable[..., Nodes], victim: str, make_sink: MakeSink
 ) -> None:
     nodes = ottla_cluster_factory(nodes=3)
-    topic = make_topic(nodes.bootstrap, copies=3)
+    topic = make_topic(nodes.bootstrap, replicas=3)
     sink = make_sink(nodes.bootstrap, topic)
     begun = sink.driver.begin()
     first = sink.task(begun, 0).write("a")
     node_id = {
         "the leader": nodes.leader_of(topic, 0),
-        "a coordinator of transactions": sink.cluster._coordinators[Kind.TRANSACTION, first.name],
-        "the coordinator of the group": sink.cluster._coordinators[Kind.GROUP, sink.names.group_id],
+        "a coordinator of transactions": sink.cluster._coordinators[CoordinatorType.TRANSACTION, first.name],
+        "the coordinator of the group": sink.cluster._coordinators[
+            CoordinatorType.GROUP, sink.names.group_id
+        ],
     }[victim]
 
     nodes.kill(node_id)

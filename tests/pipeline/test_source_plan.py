@@ -11,7 +11,7 @@ from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.pipeline.client.metadata import Cluster
 from ottla.pipeline.client.offset_range import OffsetRange
 from ottla.pipeline.client.process_clusters import MAX_CLUSTERS, close_clusters, cluster_of
-from ottla.pipeline.source.batch_plan import Newcomers, Piece, bind, plan_batch
+from ottla.pipeline.source.batch_plan import NewPartitions, Piece, bind, plan_batch
 from ottla.pipeline.source.data_loss import DataLossError, LossPolicy
 from ottla.pipeline.source.log_ends import ends_after, resolve
 from ottla.pipeline.source.range_rows import read_rows
@@ -55,10 +55,10 @@ class Source:
     def batch(self) -> list[OffsetRange]:
         return self.bound(self.plan())
 
-    def plan(self) -> list[tuple[Piece | Newcomers, ...]]:
+    def plan(self) -> list[tuple[Piece | NewPartitions, ...]]:
         return plan_batch(self.cluster, self.options, self.policy)
 
-    def bound(self, tasks: Sequence[tuple[Piece | Newcomers, ...]]) -> list[OffsetRange]:
+    def bound(self, tasks: Sequence[tuple[Piece | NewPartitions, ...]]) -> list[OffsetRange]:
         parts = [part for parts in tasks for part in parts]
         found = [one for part in parts for one in bind(self.cluster, self.options, part, self.policy)]
         return [one for one in found if one.start < one.end]
@@ -70,7 +70,7 @@ class Source:
 
     def ends(self, read: SourceOffsets) -> SourceOffsets:
         ends, losses = ends_after(self.cluster, self.options, read, lambda _ms: None)
-        self.policy.judge(losses)
+        self.policy.report(losses)
         return ends
 
     def micro_batch(self, start: SourceOffsets, end: SourceOffsets) -> list[OffsetRange]:
@@ -147,7 +147,7 @@ def test_assigned_partitions_alone_are_read(bootstrap: str, topic: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "message"),
     [
         (
             {"subscribe": "TOPIC,nobody-has-it"},
@@ -159,13 +159,13 @@ def test_assigned_partitions_alone_are_read(bootstrap: str, topic: str) -> None:
         ),
     ],
 )
-def test_missing_topics_and_partitions_are_refused(
-    bootstrap: str, topic: str, given: dict[str, str], told: str
+def test_missing_topics_and_partitions_are_rejected(
+    bootstrap: str, topic: str, given: dict[str, str], message: str
 ) -> None:
     options = {name: value.replace("TOPIC", topic) for name, value in given.items()}
-    with pytest.raises(OptionError, match=re.escape(told.replace("TOPIC", topic))):
+    with pytest.raises(OptionError, match=re.escape(message.replace("TOPIC", topic))):
         batch(bootstrap, **options).batch()
-    with pytest.raises(OptionError, match=re.escape(told.replace("TOPIC", topic))):
+    with pytest.raises(OptionError, match=re.escape(message.replace("TOPIC", topic))):
         stream(bootstrap, **options).begin()
 
 
@@ -342,7 +342,7 @@ def test_offsets_in_json_name_all_partitions_also_those_that_a_filter_leaves_out
         batch(bootstrap, subscribe=topic, startingOffsets=part, where="partition = 1").batch()
 
 
-def test_a_partition_that_is_left_out_is_not_judged_for_losses(bootstrap: str, topic: str) -> None:
+def test_a_partition_that_is_left_out_is_not_checked_for_losses(bootstrap: str, topic: str) -> None:
     delete_records(bootstrap, topic, 4)
     given = {"subscribe": topic, "startingOffsets": f'{{"{topic}": {{"0": 1, "1": 1}}}}'}
 
@@ -361,7 +361,7 @@ def test_later_partitions_are_filtered_as_well(bootstrap: str, topic: str) -> No
     assert places(source.bound(planned)) == [(f"{topic}-1", 0, 2), (f"{topic}-3", 0, 2)]
 
 
-def test_a_moment_after_the_last_record_is_refused_by_name(bootstrap: str, topic: str) -> None:
+def test_a_moment_after_the_last_record_is_rejected_by_name(bootstrap: str, topic: str) -> None:
     source = batch(bootstrap, subscribe=topic, startingTimestamp=str(NOW_MS + 500))
 
     with pytest.raises(OptionError, match=f"startingTimestamp: {topic}-0 has no record at or after"):
@@ -369,7 +369,7 @@ def test_a_moment_after_the_last_record_is_refused_by_name(bootstrap: str, topic
 
 
 @pytest.mark.parametrize(
-    ("offsets", "told"),
+    ("offsets", "message"),
     [
         ('{"TOPIC": {"0": 1}}', "does not name TOPIC-1; name all partitions"),
         ('{"TOPIC": {"0": 1, "1": 1, "2": 1}}', "names TOPIC-2, which this query does not read"),
@@ -380,12 +380,12 @@ def test_a_moment_after_the_last_record_is_refused_by_name(bootstrap: str, topic
         ),
     ],
 )
-def test_offsets_that_do_not_fit_the_partitions_are_refused(
-    bootstrap: str, topic: str, offsets: str, told: str
+def test_offsets_that_do_not_fit_the_partitions_are_rejected(
+    bootstrap: str, topic: str, offsets: str, message: str
 ) -> None:
     source = stream(bootstrap, subscribe=topic, startingOffsets=offsets.replace("TOPIC", topic))
 
-    with pytest.raises(OptionError, match="startingOffsets: " + told.replace("TOPIC", topic)):
+    with pytest.raises(OptionError, match="startingOffsets: " + message.replace("TOPIC", topic)):
         source.begin()
 
 
@@ -396,11 +396,11 @@ def test_offsets_that_the_log_does_not_have_are_a_loss(bootstrap: str, topic: st
         "endingOffsets": f'{{"{topic}": {{"0": 6, "1": 9}}}}',
     }
 
-    with pytest.raises(DataLossError) as told:
+    with pytest.raises(DataLossError) as raised:
         batch(bootstrap, subscribe=topic, **given).batch()
     lenient = batch(bootstrap, subscribe=topic, failOnDataLoss="false", **given)
 
-    assert told.value.losses == (
+    assert raised.value.losses == (
         f"{topic}-0 has offsets 4 to 10, but startingOffsets is 2",
         f"{topic}-1 has offsets 0 to 5, but endingOffsets is 9",
     )

@@ -80,7 +80,7 @@ def test_a_batch_is_limited_planned_and_read(bootstrap: str, topic: str) -> None
 
 
 def test_a_query_that_begins_at_the_ends_has_a_first_batch_without_rows(bootstrap: str, topic: str) -> None:
-    """The checkpoint has its end; its start is asked for again when it runs again."""
+    """The checkpoint has the end of the batch; Spark asks for its start again when the batch runs again."""
     driver = reader(bootstrap, subscribe=topic, startingOffsets="latest")
     start = driver.initialOffset()
     fill(bootstrap, topic, TEN[:2])
@@ -202,20 +202,20 @@ def test_options_without_effect_are_named_in_the_log(
     assert "maxTriggerDelay has no effect" in caplog.text
 
 
-def test_a_reader_travels_to_tasks_and_takes_no_connection_with_it(bootstrap: str, topic: str) -> None:
+def test_a_reader_is_pickled_for_tasks_without_its_connections(bootstrap: str, topic: str) -> None:
     driver = reader(bootstrap, subscribePattern=f"^{topic}$")
     start = driver.initialOffset()
     planned = driver.partitions(start, driver.latestOffset(start, ReadAllAvailable()))
 
-    sparks = CloudPickleSerializer()
-    traveller, (split,) = sparks.loads(sparks.dumps((driver, planned)))
+    serializer = CloudPickleSerializer()
+    copied, (split,) = serializer.loads(serializer.dumps((driver, planned)))
 
-    assert isinstance(traveller, DataSourceStreamReader)
+    assert isinstance(copied, DataSourceStreamReader)
     assert isinstance(split, RangePartition)
-    assert [value for batch in traveller.read(split) for value in batch[0].to_pylist()] == TEN
+    assert [value for batch in copied.read(split) for value in batch[0].to_pylist()] == TEN
 
 
 @pytest.mark.parametrize("offsets", [{"t": 5}, {"t": {"0": -1}}, {"t": {"0": "5"}}, {"../t": {"0": 5}}])
-def test_an_invalid_checkpoint_is_refused(bootstrap: str, offsets: dict[str, Any]) -> None:
+def test_an_invalid_checkpoint_is_rejected(bootstrap: str, offsets: dict[str, Any]) -> None:
     with pytest.raises(OptionError, match=r"^checkpoint: "):
         reader(bootstrap, subscribe="t").latestOffset(offsets, ReadAllAvailable())

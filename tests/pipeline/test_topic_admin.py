@@ -8,8 +8,7 @@ import pytest
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.node.wire.api_keys import ApiKey
 from ottla.pipeline.client.client_settings import Role
-from ottla.pipeline.client.connection import BrokerConnection, Ticket
-from ottla.pipeline.client.metadata import Cluster
+from ottla.pipeline.client.connection import BrokerConnection, PendingRequest
 from ottla.pipeline.client.topic_admin import (
     ConfigSource,
     NewTopic,
@@ -20,17 +19,13 @@ from ottla.pipeline.client.topic_admin import (
 )
 from tests.compat.wire_client import eventually
 from tests.pipeline.conftest import MakeClient
+from tests.pipeline.topics import own_configs
 
 pytestmark = pytest.mark.slow
 
 
 def new_name() -> str:
     return f"t-{uuid4().hex}"
-
-
-def own_configs(cluster: Cluster, name: str) -> dict[str, str | None]:
-    configs = describe_configs(cluster, [name])[name]
-    return {key: one.value for key, one in configs.items() if one.source is ConfigSource.TOPIC}
 
 
 def code_of(error: KafkaError | None) -> ErrorCode | None:
@@ -83,8 +78,8 @@ def test_topics_grow_and_do_not_shrink(client: MakeClient) -> None:
 
     # Apache Kafka answers before its nodes know the topic, here and below.
     assert len(eventually(lambda: cluster.topic(name).leaders, lambda leaders: len(leaders) == 4)) == 4
-    refused = create_partitions(cluster, {name: 3, "nowhere": 2})
-    assert [*map(code_of, refused.values())] == [
+    rejected = create_partitions(cluster, {name: 3, "nowhere": 2})
+    assert [*map(code_of, rejected.values())] == [
         ErrorCode.INVALID_PARTITIONS,
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     ]
@@ -112,7 +107,7 @@ def test_settings_are_set_and_removed(client: MakeClient) -> None:
 def test_many_topics_are_asked_about_in_several_requests(
     client: MakeClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ottla.pipeline.client.topic_admin.MAX_TOPICS_IN_A_REQUEST", 2)
+    monkeypatch.setattr("ottla.pipeline.client.topic_admin.MAX_TOPICS_PER_REQUEST", 2)
     cluster, names = client(Role.SINK), [new_name() for _ in range(5)]
 
     assert create_topics(cluster, [NewTopic(name=name) for name in names]) == dict.fromkeys(names)
@@ -125,9 +120,9 @@ def test_a_topic_whose_creation_was_not_confirmed_is_found(
     cluster, name = client(Role.SINK), new_name()
     receive, lost = BrokerConnection.receive, []
 
-    def lose_the_first(connection: BrokerConnection, ticket: Ticket) -> Any:
-        answer = receive(connection, ticket)
-        if ticket.api_key == ApiKey.CREATE_TOPICS and not lost:
+    def lose_the_first(connection: BrokerConnection, pending: PendingRequest) -> Any:
+        answer = receive(connection, pending)
+        if pending.api_key == ApiKey.CREATE_TOPICS and not lost:
             lost.append(answer)
             connection.close()
             raise KafkaError(ErrorCode.NETWORK_EXCEPTION, "the answer is lost")

@@ -8,8 +8,6 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
-from confluent_kafka import Consumer
-from confluent_kafka import TopicPartition as Assigned
 
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.logstore.words.schema import schema_of
@@ -29,12 +27,14 @@ from ottla.node.wire.messages.produce import ProduceRequest
 from ottla.node.wire.messages.txn_offset_commit import TxnOffsetCommitRequest
 from ottla.pipeline.client.batch_sender import BatchSender
 from ottla.pipeline.client.client_settings import Role
-from ottla.pipeline.client.connection import BrokerConnection, Ticket
+from ottla.pipeline.client.connection import BrokerConnection, PendingRequest
 from ottla.pipeline.client.group_offsets import CommittedOffset, committed_offsets
-from ottla.pipeline.client.metadata import Cluster, Kind
+from ottla.pipeline.client.metadata import Cluster, CoordinatorType
 from ottla.pipeline.client.transactions import Transactions
 from tests.compat.batches import TRANSACTIONAL, batch
+from tests.compat.wire_client import eventually
 from tests.pipeline.conftest import MakeClient
+from tests.pipeline.spark.topic_rows import read_topic
 from tests.pipeline.topics import TIMEOUT_S, make_topic, settings_for
 
 pytestmark = pytest.mark.slow
@@ -78,37 +78,23 @@ class Transaction:
     def check(self, bootstrap: str) -> None:
         """Check that the offset is committed, and the rows are there once."""
         # A coordinator that was cut off a moment ago would return offsets from before.
-        self.cluster.settle_coordinator(Kind.GROUP, self.group)
+        self.cluster.rediscover_coordinator(CoordinatorType.GROUP, self.group)
         committed = committed_offsets(self.cluster, self.group, [self.partition])
         assert {partition: one.offset for partition, one in committed.items()} == {self.partition: 7}
         assert rows_of(bootstrap, self.partition) == ROWS
 
 
-def rows_of(bootstrap: str, partition: TopicPartition) -> list[bytes]:
-    """Return the committed rows, up to one more than expected."""
-    consumer = Consumer(
-        {
-            "bootstrap.servers": bootstrap,
-            "group.id": "reader-of-tests",
-            "enable.auto.commit": False,
-            "enable.partition.eof": True,
-            "isolation.level": "read_committed",
-        }
-    )
-    consumer.assign([Assigned(partition.topic, partition.partition, 0)])
-    found: list[bytes] = []
-    while True:
-        message = consumer.poll(TIMEOUT_S)
-        assert message is not None, "nothing came"
-        if message.error() is None:
-            found.append(message.value() or b"")
-        elif message.error().name() == "_PARTITION_EOF" and len(found) >= len(ROWS):
-            break
-    consumer.close()
-    return found
+def rows_of(bootstrap: str, partition: TopicPartition) -> list[bytes | None]:
+    """Return the committed rows as soon as there are as many as expected, or more."""
+
+    def read() -> list[bytes | None]:
+        messages = read_topic(bootstrap, partition.topic)
+        return [one.value() for one in messages if one.partition() == partition.partition]
+
+    return eventually(read, lambda found: len(found) >= len(ROWS), TIMEOUT_S)
 
 
-class AtStep:
+class InterruptAt:
     """Interrupts the first request of a kind: before it is sent, after it is sent, or after its answer."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, step: type, moment: str, do: Interrupt) -> None:
@@ -119,18 +105,18 @@ class AtStep:
         monkeypatch.setattr(BrokerConnection, "send", lambda *args, **more: self.send(*args, **more))
         monkeypatch.setattr(BrokerConnection, "receive", lambda *args: self.receive(*args))
 
-    def send(self, connection: BrokerConnection, request: object, **more: Any) -> Ticket:
+    def send(self, connection: BrokerConnection, request: object, **more: Any) -> PendingRequest:
         is_it = isinstance(request, self.step) and not self.is_done
         if is_it and self.moment == "before it is sent":
             self.interrupt(connection)
-        ticket = self._send(connection, request, **more)
+        pending = self._send(connection, request, **more)
         if is_it and self.moment == "after it is sent":
             self.interrupt(connection)
-        return ticket
+        return pending
 
-    def receive(self, connection: BrokerConnection, ticket: Ticket) -> Any:
-        answer = self._receive(connection, ticket)
-        if ticket.api_key == self.api_key and self.moment == "after its answer" and not self.is_done:
+    def receive(self, connection: BrokerConnection, pending: PendingRequest) -> Any:
+        answer = self._receive(connection, pending)
+        if pending.api_key == self.api_key and self.moment == "after its answer" and not self.is_done:
             self.interrupt(connection)
             raise KafkaError(ErrorCode.NETWORK_EXCEPTION, "the answer is lost")
         return answer
@@ -146,7 +132,7 @@ def test_a_transaction_that_is_cut_at_any_step_is_committed_once(
     bootstrap: str, client: MakeClient, monkeypatch: pytest.MonkeyPatch, step: type, moment: str
 ) -> None:
     transaction = Transaction(client(Role.SINK), TopicPartition(make_topic(bootstrap), 0))
-    at_step = AtStep(monkeypatch, step, moment, BrokerConnection.close)
+    at_step = InterruptAt(monkeypatch, step, moment, BrokerConnection.close)
 
     transaction.run()
 
@@ -165,7 +151,7 @@ def nodes() -> Iterator[Nodes]:
 
 @pytest.fixture
 def partition(nodes: Nodes) -> TopicPartition:
-    return TopicPartition(make_topic(nodes.bootstrap, copies=3), 0)
+    return TopicPartition(make_topic(nodes.bootstrap, replicas=3), 0)
 
 
 @pytest.fixture
@@ -190,11 +176,15 @@ def test_a_coordinator_that_dies_under_a_request_is_replaced_by_one_with_all_sta
 
     def kill_the_coordinator(_connection: BrokerConnection) -> None:
         of_group = step is TxnOffsetCommitRequest
-        key = (Kind.GROUP, transaction.group) if of_group else (Kind.TRANSACTION, transaction.id)
+        key = (
+            (CoordinatorType.GROUP, transaction.group)
+            if of_group
+            else (CoordinatorType.TRANSACTION, transaction.id)
+        )
         killed.append(cluster._coordinators[key])
         nodes.kill(killed[0])
 
-    AtStep(monkeypatch, step, moment, kill_the_coordinator)
+    InterruptAt(monkeypatch, step, moment, kill_the_coordinator)
 
     try:
         transaction.run()
@@ -249,17 +239,17 @@ def ask(cluster: Cluster, request: object) -> None:
     assert not answer.error_code, answer
 
 
-@pytest.mark.parametrize("is_asked", [True, False])
+@pytest.mark.parametrize("names_itself", [True, False])
 def test_a_leader_without_followers_is_abandoned(
-    nodes: Nodes, partition: TopicPartition, cluster: Cluster, is_asked: bool
+    nodes: Nodes, partition: TopicPartition, cluster: Cluster, names_itself: bool
 ) -> None:
     """The leader takes batches and cannot commit them, so it answers with a timeout or not at all.
 
     If it is asked for the leader, it names itself.
     """
     first = nodes.node_ids[0]  # the first bootstrap address, so it is asked before the others
-    while (nodes.leader_of(*partition) == first) is not is_asked:
-        partition = TopicPartition(make_topic(nodes.bootstrap, copies=3), 0)
+    while (nodes.leader_of(*partition) == first) is not names_itself:
+        partition = TopicPartition(make_topic(nodes.bootstrap, replicas=3), 0)
     transaction = Transaction(cluster, partition)
     moments = iter([lambda: nodes.isolate(nodes.leader_of(*partition))])
     transaction.between = lambda: next(moments, lambda: None)()

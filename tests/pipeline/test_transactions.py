@@ -12,7 +12,7 @@ from ottla.pipeline.client.batch_sender import BatchSender
 from ottla.pipeline.client.client_settings import Role
 from ottla.pipeline.client.group_offsets import CommittedOffset, committed_offsets
 from ottla.pipeline.client.list_offsets import LATEST, list_offsets
-from ottla.pipeline.client.metadata import Cluster, Kind
+from ottla.pipeline.client.metadata import Cluster, CoordinatorType
 from ottla.pipeline.client.transactions import Transactions
 from ottla.pipeline.columns.producer_pair import ProducerPair
 from tests.compat.batches import TRANSACTIONAL, batch
@@ -61,18 +61,18 @@ def test_many_transactions_are_ended_and_ended_again(
     described = transactions.describe([*ids, "T.nobody"])
 
     assert described.pop("T.nobody") is None
-    for one, told in described.items():
-        assert told is not None
-        assert (told.state, told.pair, told.timeout_ms) == ("Ongoing", pairs[one], TIMEOUT_MS)
-        assert told.partitions == {partition}
+    for one, found in described.items():
+        assert found is not None
+        assert (found.state, found.pair, found.timeout_ms) == ("Ongoing", pairs[one], TIMEOUT_MS)
+        assert found.partitions == {partition}
     assert stable_end(client, partition) == 0
     for _ in range(2):  # the second answer is equal, for a client that did not get the first
         assert transactions.end(pairs, commit=commit) == dict.fromkeys(ids)
     wait_for_state(transactions, ids, "CompleteCommit" if commit else "CompleteAbort")
     assert stable_end(client, partition) == 6  # three records, three markers
-    refusals = transactions.end(pairs, commit=not commit)
-    assert {error.code for error in refusals.values() if error} == {ErrorCode.INVALID_TXN_STATE}
-    assert len(refusals) == 3
+    errors = transactions.end(pairs, commit=not commit)
+    assert {error.code for error in errors.values() if error} == {ErrorCode.INVALID_TXN_STATE}
+    assert len(errors) == 3
 
 
 def test_a_new_pair_fences_the_one_before(bootstrap: str, client: MakeClient) -> None:
@@ -86,17 +86,15 @@ def test_a_new_pair_fences_the_one_before(bootstrap: str, client: MakeClient) ->
 
     assert new[ids[0]] > old[ids[0]]
     fenced = (ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH)
-    refused = transactions.end(old, commit=True)[ids[0]]
-    assert refused is not None
-    assert refused.code in fenced
+    rejected = transactions.end(old, commit=True)[ids[0]]
+    assert rejected is not None
+    assert rejected.code in fenced
     with pytest.raises(KafkaError) as raised:
         transactions.add_partitions(ids[0], old[ids[0]], [partition])
     assert raised.value.code in fenced
 
 
-def test_open_transactions_are_found_by_the_beginnings_of_their_ids(
-    bootstrap: str, client: MakeClient
-) -> None:
+def test_open_transactions_are_found_by_a_prefix_of_their_ids(bootstrap: str, client: MakeClient) -> None:
     partition = TopicPartition(make_topic(bootstrap), 0)
     transactions = Transactions(client(Role.SINK))
     prefix = uuid4().hex
@@ -132,7 +130,9 @@ def test_coordinators_that_moved_are_found_again(client: MakeClient) -> None:
     first = transactions.init(ids, timeout_ms=TIMEOUT_MS, two_phase=False)
 
     for one in ids:
-        cluster._coordinators[Kind.TRANSACTION, one] = (cluster._coordinators[Kind.TRANSACTION, one] + 1) % 3
+        cluster._coordinators[CoordinatorType.TRANSACTION, one] = (
+            cluster._coordinators[CoordinatorType.TRANSACTION, one] + 1
+        ) % 3
     second = transactions.init(ids, timeout_ms=TIMEOUT_MS, two_phase=False)
 
     assert [*second] == ids
@@ -150,11 +150,11 @@ def test_a_nonexistent_partition_is_an_error(bootstrap: str, client: MakeClient)
         transactions.add_partitions(ids[0], pairs[ids[0]], [there, TopicPartition("nowhere", 0)])
 
 
-def test_two_phases_are_refused_if_the_cluster_does_not_support_them(client: MakeClient) -> None:
-    with pytest.raises(KafkaError, match="does not support two-phase commit") as refused:
+def test_two_phases_are_rejected_if_the_cluster_does_not_support_them(client: MakeClient) -> None:
+    with pytest.raises(KafkaError, match="does not support two-phase commit") as rejected:
         Transactions(client(Role.SINK)).init(new_ids(1), timeout_ms=TIMEOUT_MS, two_phase=True)
 
-    assert refused.value.code is ErrorCode.UNSUPPORTED_VERSION
+    assert rejected.value.code is ErrorCode.UNSUPPORTED_VERSION
 
 
 def test_transactions_have_two_phases_if_the_cluster_supports_them(

@@ -1,5 +1,7 @@
 """Topics for the tests, with records in them, by a client that is not under test."""
 
+from collections.abc import Callable
+from functools import partial
 from uuid import uuid4
 
 from confluent_kafka import Producer
@@ -7,6 +9,9 @@ from confluent_kafka import TopicPartition as ConfluentPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from ottla.pipeline.client.client_settings import ClientSettings, Role
+from ottla.pipeline.client.metadata import Cluster
+from ottla.pipeline.client.topic_admin import ConfigSource, alter_configs, describe_configs
+from tests.compat.wire_client import eventually
 
 TIMEOUT_S = 120.0
 
@@ -18,11 +23,11 @@ def settings_for(bootstrap: str, role: Role = Role.SOURCE, **given: str) -> Clie
     return ClientSettings.from_options(options, role)
 
 
-def make_topic(bootstrap: str, *, partitions: int = 1, copies: int = 1, name: str = "") -> str:
+def make_topic(bootstrap: str, *, partitions: int = 1, replicas: int = 1, name: str = "") -> str:
     """Create a topic and return its name."""
     name = name or f"t-{uuid4().hex}"
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    topic = NewTopic(name, num_partitions=partitions, replication_factor=copies)
+    topic = NewTopic(name, num_partitions=partitions, replication_factor=replicas)
     for made in admin.create_topics([topic], operation_timeout=TIMEOUT_S).values():
         made.result(TIMEOUT_S)
     return name
@@ -39,11 +44,34 @@ def fill(
     assert producer.flush(TIMEOUT_S) == 0
 
 
+def alter_everywhere(bootstrap: str, topic: str, configs: dict[str, str]) -> None:
+    """Change settings of a topic, and return once each node of `bootstrap` describes their new values."""
+    cluster = Cluster(settings_for(bootstrap, Role.SINK))
+    assert alter_configs(cluster, {topic: configs}) == {topic: None}
+    cluster.close()
+    _wait_for_each_node(bootstrap, lambda node: configs.items() <= own_configs(node, topic).items())
+
+
+def _wait_for_each_node(bootstrap: str, holds: Callable[[Cluster], bool]) -> None:
+    """Wait until a condition holds for a client of each node: their metadata change one after another."""
+    for address in bootstrap.split(","):
+        node = Cluster(settings_for(address, Role.SINK))
+        assert eventually(partial(holds, node), bool), address
+        node.close()
+
+
+def own_configs(cluster: Cluster, topic: str) -> dict[str, str | None]:
+    """Return the settings that the topic itself has, as the node that is asked first knows them."""
+    configs = describe_configs(cluster, [topic]).get(topic, {})
+    return {name: one.value for name, one in configs.items() if one.source is ConfigSource.TOPIC}
+
+
 def delete_topic(bootstrap: str, name: str) -> None:
-    """Delete a topic with all its records."""
+    """Delete a topic with all its records, and return once no node knows it."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     for deleted in admin.delete_topics([name]).values():
         deleted.result(TIMEOUT_S)
+    _wait_for_each_node(bootstrap, lambda node: name not in node.topics([name]))
 
 
 def delete_records(bootstrap: str, name: str, before: int, *, partition: int = 0) -> None:

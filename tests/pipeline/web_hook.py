@@ -9,7 +9,7 @@ from typing import Any
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class Request:
     """One request."""
 
     method: str
@@ -20,7 +20,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """One answer; `is_cut`: the connection ends instead; `is_endless`: its body goes on byte by byte."""
+    """One answer; `is_cut`: the connection ends instead; `is_endless`: its body continues byte by byte."""
 
     status: int = 200
     headers: dict[str, str] = field(default_factory=dict)
@@ -32,14 +32,14 @@ class Reply:
 class WebHook:
     """A server that runs until it is closed.
 
-    `answer` returns the reply to each request; `left_off` counts endless answers that clients did not wait
+    `answer` returns the reply to each request; `abandoned` counts endless answers that clients did not wait
     for.
     """
 
-    def __init__(self, answer: Callable[[Asked], Reply] = lambda _asked: Reply()) -> None:
-        self.asked: list[Asked] = []
+    def __init__(self, answer: Callable[[Request], Reply] = lambda _request: Reply()) -> None:
+        self.requests: list[Request] = []
         self.answer = answer
-        self.left_off = 0
+        self.abandoned = 0
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01})
         self._thread.start()
@@ -58,15 +58,15 @@ class WebHook:
 
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["Content-Length"]))
-                asked = Asked(method=self.command, path=self.path, headers=dict(self.headers), body=body)
-                hook.asked.append(asked)
-                reply = hook.answer(asked)
+                request = Request(method=self.command, path=self.path, headers=dict(self.headers), body=body)
+                hook.requests.append(request)
+                reply = hook.answer(request)
                 if reply.is_cut:
                     self.close_connection = True
                     return
                 self.send_response(reply.status)
                 if reply.is_endless:
-                    self._go_on()
+                    self._send_endlessly()
                     return
                 for name, value in {**reply.headers, "Content-Length": str(len(reply.body))}.items():
                     self.send_header(name, value)
@@ -75,7 +75,7 @@ class WebHook:
 
             do_PUT = do_POST
 
-            def _go_on(self) -> None:
+            def _send_endlessly(self) -> None:
                 """Send for half a minute, as a test must end."""
                 self.close_connection = True
                 self.end_headers()
@@ -84,7 +84,7 @@ class WebHook:
                         self.wfile.write(b".")
                         time.sleep(0.01)
                 except OSError:
-                    hook.left_off += 1
+                    hook.abandoned += 1
 
             def log_message(self, *_: Any) -> None:
                 """Log nothing: tests check what they need."""

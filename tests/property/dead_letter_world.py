@@ -53,7 +53,7 @@ MAX_FAILURES: Final = 3
 T = TypeVar("T")
 
 
-class Died(Exception):
+class LeaderFailed(Exception):
     """The leader has failed."""
 
 
@@ -100,32 +100,32 @@ class Cluster:
         self.epoch += 1
         return Leader(self, self.epoch)
 
-    async def fate(self, effect: Callable[[], T], *, lost: T | KafkaError, unsaid: T | KafkaError) -> T:
+    async def call(self, effect: Callable[[], T], *, lost: T | KafkaError, unanswered: T | KafkaError) -> T:
         """Run an effect at another node; it, or its response, may be lost or late, or the leader may fail."""
         await asyncio.sleep(0)
         chance = 1.0 if self.is_calm else self.random.random()
         if chance < 0.05:
-            raise Died
+            raise LeaderFailed
         if chance < 0.10:
             effect()
-            raise Died
+            raise LeaderFailed
         if chance < 0.15:
             self.late.append(effect)
-            raise Died
+            raise LeaderFailed
         if chance < 0.35 and self.failures < MAX_FAILURES:
             self.failures += 1
             if chance < 0.22:
-                return said(lost)
+                return raise_or_return(lost)
             if chance < 0.28:
                 self.late.append(effect)
             else:
                 effect()
-            return said(unsaid)
+            return raise_or_return(unanswered)
         self.failures = 0
         answer = effect()
         await asyncio.sleep(0)
         if not self.is_calm and self.random.random() < 0.03:
-            raise Died
+            raise LeaderFailed
         return answer
 
     def deliver_late(self) -> None:
@@ -165,7 +165,7 @@ class Cluster:
         missing = self.set_aside - written.keys()
         assert not missing, f"never written: {sorted(missing)}"
         others = written.keys() - self.set_aside - self.may_be_set_aside
-        assert not others, f"nobody set them aside: {sorted(others)}"
+        assert not others, f"never set aside: {sorted(others)}"
         state = self.coordinator.read(leader_epoch=-1)
         assert (state.start_offset, read_note(state.dead_letters).letters) == (RECORDS, None), state
 
@@ -213,13 +213,13 @@ class Leader:
     async def write(self, requests: Sequence[WriteState]) -> list[StateResult]:
         failed = StateResult(KEY, ErrorCode.COORDINATOR_NOT_AVAILABLE)
         (request,) = requests
-        return [await self.cluster.fate(lambda: self.cluster.write(request), lost=failed, unsaid=failed)]
+        return [await self.cluster.call(lambda: self.cluster.write(request), lost=failed, unanswered=failed)]
 
     async def _produce(self, topic_id: bytes, partition: int, batch: bytearray) -> None:
-        await self.cluster.fate(
+        await self.cluster.call(
             lambda: self.cluster.append(batch),
             lost=KafkaError(ErrorCode.NETWORK_EXCEPTION),
-            unsaid=KafkaError(ErrorCode.REQUEST_TIMED_OUT),
+            unanswered=KafkaError(ErrorCode.REQUEST_TIMED_OUT),
         )
 
     async def _next_producer_id(self) -> int:
@@ -237,16 +237,16 @@ class Leader:
     # ---- its steps
 
     async def work(self) -> None:
-        """Continue with the dead letters for a moment; raise Died if the leader fails."""
+        """Continue with the dead letters for a moment; raise LeaderFailed if the leader fails."""
         if self.task is None and self.core.has_letters:
-            self.task = asyncio.ensure_future(self.queue.work_off(self.led))
+            self.task = asyncio.ensure_future(self.queue.write_all(self.led))
         for _ in range(self.cluster.random.choice([0, 1, 3, 10])):
             await asyncio.sleep(0)
         if self.task is not None and self.task.done():
             self.task, task = None, self.task
             task.result()
 
-    async def die(self) -> None:
+    async def fail(self) -> None:
         self.led.is_gone = True
         if self.task is not None:
             self.task.cancel()
@@ -254,7 +254,7 @@ class Leader:
             if not self.task.cancelled():
                 self.task.exception()
 
-    def act(self) -> None:
+    def step(self) -> None:
         """Let a member fetch or acknowledge, or let locks expire."""
         random, core = self.cluster.random, self.core
         chance = random.random()
@@ -300,7 +300,7 @@ class Leader:
             if state == RecordState.ARCHIVING
             for offset in range(first, last + 1)
         }
-        is_told = outcome.transition.number == 0  # the end of a lock, which is never undone
+        is_final = outcome.transition.number == 0  # the end of a lock, which is never undone
         if cluster.is_calm or chance < 0.8:
             assert cluster.write(outcome.write).error in (ErrorCode.NONE, ErrorCode.FENCED_LEADER_EPOCH)
             self.core.persisted(outcome.transition, self.now_ms)
@@ -308,7 +308,7 @@ class Leader:
             return
         if chance < 0.9:
             cluster.write(outcome.write)
-        if chance < 0.9 or is_told:
+        if chance < 0.9 or is_final:
             cluster.may_be_set_aside |= offsets
         self.core.failed(outcome.transition)
 
@@ -317,7 +317,7 @@ class Leader:
         return self.cluster.clock.now_ms()
 
 
-def said(answer: T | KafkaError) -> T:
+def raise_or_return(answer: T | KafkaError) -> T:
     if isinstance(answer, KafkaError):
         raise answer
     return answer
@@ -329,18 +329,18 @@ async def play(seed: int, steps: int = 150) -> Cluster:
     leader = cluster.elect()
     for _ in range(steps):
         try:
-            leader.act()
+            leader.step()
             await leader.work()
             if cluster.random.random() < 0.03:
-                raise Died
-        except Died:
-            await leader.die()
+                raise LeaderFailed
+        except LeaderFailed:
+            await leader.fail()
             leader = cluster.elect()
         if cluster.random.random() < 0.2:
             cluster.deliver_late()
         if cluster.random.random() < 0.03:
             cluster.reopen_letters()
-    await leader.die()
+    await leader.fail()
     await finish(cluster)
     return cluster
 
@@ -367,7 +367,7 @@ async def finish(cluster: Cluster) -> None:
 
 
 def run(seed: int) -> Cluster:
-    async def story() -> Cluster:
+    async def main() -> Cluster:
         return await asyncio.wait_for(play(seed), 60)
 
-    return asyncio.run(story())
+    return asyncio.run(main())

@@ -1,4 +1,4 @@
-"""Consumers of both protocols, which behave as real ones: they join, obey, and rejoin when required.
+"""Consumers of both protocols, which behave as real ones: they join, follow their answers, and rejoin.
 
 A consumer sends at most one request at a time and looks for its response when it is its turn. The partitions
 that it believes to own are the input of a model of owners.
@@ -16,20 +16,16 @@ from ottla.groupcoord.consumer.consumer_commands import ConsumerGroupHeartbeat
 from ottla.groupcoord.consumer.consumer_results import ConsumerGroupHeartbeatResult
 from ottla.groupcoord.effects import Refuse, Result
 from ottla.logstore.words.errors import ErrorCode
-from tests.unit.groupcoord.consumer.consumer_world import ConsumerWorld, topic_id
+from tests.unit.groupcoord.consumer.consumer_world import ConsumerWorld
+from tests.unit.groupcoord.offsets.test_offsets import subscription
+from tests.unit.groupcoord.topic_ids import topic_id, topic_name
 
 SESSION_MS = 10_000
 REBALANCE_MS = 20_000
 Place: TypeAlias = tuple[str, int]  # topic, partition
 Answer: TypeAlias = Result | Refuse
 RETRY = {ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE}
-OUT = {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.FENCED_INSTANCE_ID}
-
-
-def subscription_bytes(topics: Sequence[str]) -> bytes:
-    """Return a ConsumerProtocolSubscription, version 0."""
-    names = b"".join(struct.pack(">h", len(topic)) + topic.encode() for topic in topics)
-    return struct.pack(">hi", 0, len(topics)) + names + struct.pack(">i", -1)
+NOT_A_MEMBER = {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.FENCED_INSTANCE_ID}
 
 
 def subscription_topics(data: bytes) -> list[str]:
@@ -115,7 +111,7 @@ class Consumer:
 class ClassicConsumer(Consumer):
     """A consumer of the classic protocol. It is eager: it revokes all its partitions before it rejoins."""
 
-    has_heard_assignment: bool = False
+    has_new_assignment: bool = False
 
     def subscribe(self, topics: Sequence[str]) -> None:
         self.topics, self.epoch = topics, -1
@@ -125,7 +121,7 @@ class ClassicConsumer(Consumer):
         if self.token is not None:
             answer = self.take_answer(world)
             if answer is not None:
-                self._hear(world, answer)
+                self._receive(world, answer)
         elif self.epoch < 0:
             self._join(world)
         else:
@@ -152,7 +148,7 @@ class ClassicConsumer(Consumer):
                 client_id=self.name,
                 client_host="/127.0.0.1",
                 protocol_type="consumer",
-                protocols=[Protocol("range", subscription_bytes(self.topics))],
+                protocols=[Protocol("range", subscription(*self.topics))],
                 session_timeout_ms=SESSION_MS,
                 rebalance_timeout_ms=REBALANCE_MS,
                 member_id_required=self.instance is None,
@@ -160,7 +156,7 @@ class ClassicConsumer(Consumer):
             )
         )
 
-    def _hear(self, world: ConsumerWorld, answer: Answer) -> None:
+    def _receive(self, world: ConsumerWorld, answer: Answer) -> None:
         error = getattr(answer, "error", ErrorCode.NONE)
         match answer:
             case JoinGroupResult() if not error:
@@ -170,14 +166,14 @@ class ClassicConsumer(Consumer):
                 self.member_id = answer.member_id
             case SyncGroupResult() if not error:
                 self.owned = set(assigned_places(answer.assignment))
-                self.has_heard_assignment = True
+                self.has_new_assignment = True
             case HeartbeatResult() if not error:
                 pass
             case _ if error in RETRY and isinstance(answer, Refuse | HeartbeatResult):
                 pass  # its next request goes to the new coordinator
             case _:
                 self.epoch, self.owned = -1, set()
-                if error in OUT:
+                if error in NOT_A_MEMBER:
                     self.member_id = ""
 
     def _sync(self, world: ConsumerWorld, joined: JoinGroupResult) -> None:
@@ -212,8 +208,8 @@ class ModernConsumer(Consumer):
 
     regex: str | None = None
     is_subscription_new: bool = True
-    tells_all: bool = True  # its next heartbeat has all fields, as after a lost response
-    told: set[Place] = field(default_factory=set)
+    sends_all_fields: bool = True  # its next heartbeat has all fields, as after a lost response
+    assigned: set[Place] = field(default_factory=set)
 
     def subscribe(self, topics: Sequence[str]) -> None:
         self.topics, self.regex, self.is_subscription_new = topics, None, True
@@ -221,22 +217,22 @@ class ModernConsumer(Consumer):
     def step(self, world: ConsumerWorld) -> None:
         answer = self.take_answer(world)
         if answer is not None:
-            self._hear(answer)
+            self._receive(answer)
         if self.token is None:
-            self._beat(world)
+            self._heartbeat(world)
             answer = self.take_answer(world)
             if answer is not None:
-                self._hear(answer)
+                self._receive(answer)
 
-    def _beat(self, world: ConsumerWorld) -> None:
+    def _heartbeat(self, world: ConsumerWorld) -> None:
         joins = self.epoch < 0
         if not self.is_slow:
-            self.owned &= self.told
+            self.owned &= self.assigned
         owned: dict[str, list[int]] = {}
         for topic, partition in sorted(self.owned):
             owned.setdefault(topic, []).append(partition)
-        tells_all = joins or self.tells_all
-        tells = tells_all or self.is_subscription_new
+        sends_all_fields = joins or self.sends_all_fields
+        sends_subscription = sends_all_fields or self.is_subscription_new
         self.token = world.groups.token()
         world.handle(
             ConsumerGroupHeartbeat(
@@ -245,34 +241,34 @@ class ModernConsumer(Consumer):
                 member_id=self.name,
                 member_epoch=0 if joins else self.epoch,
                 instance_id=self.instance,
-                rebalance_timeout_ms=REBALANCE_MS if tells_all else -1,
-                subscribed_topic_names=list(self.topics) if tells else None,
-                subscribed_topic_regex=(self.regex or "") if tells else None,
+                rebalance_timeout_ms=REBALANCE_MS if sends_all_fields else -1,
+                subscribed_topic_names=list(self.topics) if sends_subscription else None,
+                subscribed_topic_regex=(self.regex or "") if sends_subscription else None,
                 owned=[] if joins else listed(owned),
                 client_id=self.name,
                 client_host="/127.0.0.1",
             )
         )
-        self.member_id, self.is_subscription_new, self.tells_all = self.name, False, False
+        self.member_id, self.is_subscription_new, self.sends_all_fields = self.name, False, False
 
     def lose_answer(self) -> None:
-        self.token, self.tells_all = None, True
+        self.token, self.sends_all_fields = None, True
 
-    def _hear(self, answer: Answer) -> None:
+    def _receive(self, answer: Answer) -> None:
         if isinstance(answer, ConsumerGroupHeartbeatResult):
             self.epoch = answer.member_epoch
             if answer.assignment is not None:
-                self.told = {
-                    (topic.rstrip(b"-").decode(), partition)
+                self.assigned = {
+                    (topic_name(topic), partition)
                     for topic, partitions in answer.assignment
                     for partition in partitions
                 }
-                self.owned |= self.told
+                self.owned |= self.assigned
             return
         assert isinstance(answer, Refuse)
-        self.tells_all = True  # the request may have been received, or not
+        self.sends_all_fields = True  # the request may have been received, or not
         if answer.error not in RETRY:
-            self.epoch, self.owned, self.told = -1, set(), set()
+            self.epoch, self.owned, self.assigned = -1, set(), set()
 
 
 def listed(owned: Mapping[str, Sequence[int]]) -> list[TopicPartitions]:

@@ -12,7 +12,7 @@ _BYTES = (0, 1, 2, 3, 0x0C, 0x0E, 0x7F, 0x80, 0xFE, 0xFF)
 
 
 class Case(NamedTuple):
-    """The arguments of a walk."""
+    """The arguments of a walk over records."""
 
     content: bytes
     count: int

@@ -111,11 +111,14 @@ class ModelLog:
 
     def seen(self, *, read_committed: bool) -> list[int]:
         if read_committed:
-            told = [one for one in self._plain if one not in self._aborted_offsets]
+            offsets = [one for one in self._plain if one not in self._aborted_offsets]
         else:
-            told = [*self._plain, *(one for offsets in self._of_open.values() for one in offsets)]
+            offsets = [
+                *self._plain,
+                *(one for open_offsets in self._of_open.values() for one in open_offsets),
+            ]
         first, end = self.span(read_committed=read_committed)
-        return sorted(one for one in told if first <= one < end)
+        return sorted(one for one in offsets if first <= one < end)
 
     def read(self, index: int, position: int, isolation: int, room: int, *, has_any: bool) -> PartitionData:
         """Return the response to a fetch: the whole batches that fit, and the first one of any size."""

@@ -1,7 +1,7 @@
 """Random messages of any class and version, made from their declarations alone.
 
 There are two generators: a hypothesis strategy, which shrinks, and a seeded one, which is fast and needs only
-a `Random` (the judges of the compatibility tests use it).
+a `Random`, as in the compatibility tests.
 """
 
 from random import Random

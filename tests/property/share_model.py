@@ -15,7 +15,7 @@ MOVE_TO: Final = {0: ARCHIVED, 1: ACKNOWLEDGED, 2: AVAILABLE, 3: ARCHIVED}
 RENEW: Final = 4
 
 
-class Refused(Exception):
+class Rejected(Exception):
     """The request is rejected with the error of this name."""
 
 
@@ -45,17 +45,17 @@ class ShareModel:
     def answer(self, line: str) -> str:
         verb, *words = line.split(" ")
         try:
-            said = getattr(self, f"_{verb}")(*words)
-        except Refused as refused:
-            said = str(refused)
+            result = getattr(self, f"_{verb}")(*words)
+        except Rejected as rejected:
+            result = str(rejected)
         complete = sum(
             1 for offset, each in self.records.items() if offset >= self.start and each.state in TERMINAL
         )
         following = self.following
         if self.is_gap_active and not self.gaps:
             self.gap = None  # all records are known
-        told = [said, self.start, self.end, following, str(self.may_acquire).lower(), complete]
-        return " ".join([*map(str, told), self.states(self.start)])
+        fields = [result, self.start, self.end, following, str(self.may_acquire).lower(), complete]
+        return " ".join([*map(str, fields), self.states(self.start)])
 
     def states(self, start: int) -> str:
         shown = {
@@ -295,13 +295,15 @@ class ShareModel:
         try:
             for offsets, types in (each.split(":") for each in listed(words)):
                 first, last = map(int, offsets.split("-"))
-                self.say(moved, member, first, last, [int(kind) for kind in types.split(".")])
-        except Refused:
-            self.take_back(moved)
+                self.acknowledge(moved, member, first, last, [int(kind) for kind in types.split(".")])
+        except Rejected:
+            self.roll_back(moved)
             raise
         return self.written(moved)
 
-    def say(self, moved: dict[int, InFlight], member: str, first: int, last: int, types: list[int]) -> None:
+    def acknowledge(
+        self, moved: dict[int, InFlight], member: str, first: int, last: int, types: list[int]
+    ) -> None:
         if last < self.start:
             return
         batches = self.batches
@@ -309,15 +311,15 @@ class ShareModel:
         if not floor and first < self.start:
             floor = [batch for batch in batches if batch[0] <= self.start]
         if not floor:
-            raise Refused("INVALID_RECORD_STATE")
+            raise Rejected("INVALID_RECORD_STATE")
         if max(batch[1] for batch in batches if batch[0] <= last) < last:
-            raise Refused("INVALID_REQUEST")
+            raise Rejected("INVALID_REQUEST")
         for offset in range(max(first, self.start), last + 1):
             if offset not in self.records:
                 continue
             each = self.records[offset]
             if each.state != ACQUIRED or each.member != member:
-                raise Refused("INVALID_RECORD_STATE")
+                raise Rejected("INVALID_RECORD_STATE")
             kind = types[offset - first] if len(types) > 1 else types[0]
             if kind == RENEW:
                 each.lock_ms = self.now_ms + self.lock_duration_ms
@@ -340,7 +342,7 @@ class ShareModel:
         states = as_ranges({offset: f"{each.state}:{each.count}" for offset, each in moved.items()})
         return f"written={self.start}/{complete}/{states}"
 
-    def take_back(self, moved: dict[int, InFlight]) -> None:
+    def roll_back(self, moved: dict[int, InFlight]) -> None:
         for offset, each in moved.items():
             each.is_moving = False
             if each.member == "":
@@ -370,14 +372,14 @@ class ShareModel:
             self.advance()
         return f"expired={as_ranges(expired)}"
 
-    def _settle(self, number: str, how: str) -> str:
+    def _settle(self, number: str, outcome: str) -> str:
         moved = self.waiting.pop(int(number))
-        if how == "ok":
+        if outcome == "ok":
             for each in moved.values():
                 each.is_moving, each.member = False, ""
             self.advance()
         else:
-            self.take_back(moved)
+            self.roll_back(moved)
         return "settled"
 
     def _log(self, offset: str) -> str:
@@ -416,13 +418,13 @@ class ShareModel:
 
 def as_ranges(states: dict[int, str]) -> str:
     """Return the states as text, with adjacent offsets in the same state as one range."""
-    told: list[tuple[int, int, str]] = []
+    ranges: list[tuple[int, int, str]] = []
     for offset, words in sorted(states.items()):
-        if told and told[-1][1] + 1 == offset and told[-1][2] == words:
-            told[-1] = (told[-1][0], offset, words)
+        if ranges and ranges[-1][1] + 1 == offset and ranges[-1][2] == words:
+            ranges[-1] = (ranges[-1][0], offset, words)
         else:
-            told.append((offset, offset, words))
-    return "".join(f"{first}-{last}:{words}," for first, last, words in told) or "-"
+            ranges.append((offset, offset, words))
+    return "".join(f"{first}-{last}:{words}," for first, last, words in ranges) or "-"
 
 
 def listed(words: str) -> list[str]:

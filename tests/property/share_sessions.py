@@ -1,7 +1,7 @@
 """Random sessions of several members with a share-partition, as lines that other implementations can execute.
 
-The lines are those of SharePartitionJudge.java. `Session` generates them while it executes them with our own
-share-partition, because a sensible session must know the records in flight.
+The lines are those of SharePartitionReference.java. `Session` generates them while it executes them with our
+own share-partition, because a sensible session must know the records in flight.
 """
 
 from array import array
@@ -98,7 +98,7 @@ class Session:
         self.deleted_to = 0
         self.has_failovers = has_failovers
         # Members acknowledge only records that they hold.
-        self.is_sensible = is_roomy
+        self.is_polite = is_roomy
         self.lines: list[str] = []
         self.answers: list[str] = []
         self.waiting: list[Transition] = []
@@ -225,9 +225,9 @@ class Session:
         self._watch_times(acquired)
         for first, last, count in acquired:
             self.watch.acquired(member, first, last, count, self.now_ms)
-        told = "".join(f"{first}-{last}:{count}," for first, last, count in acquired)
+        acquired_ranges = "".join(f"{first}-{last}:{count}," for first, last, count in acquired)
         self._answer(
-            f"acquired={told}",
+            f"acquired={acquired_ranges}",
             "acquire",
             member,
             "strict" if is_strict else "batch",
@@ -245,18 +245,18 @@ class Session:
             for first, last, _, _ in self.core.states()
             if self.core.holder_of(first) == member and last >= self.core.start_offset
         ]
-        if self.is_sensible and not held:
+        if self.is_polite and not held:
             return
         batches = [self._some_batch(held) for _ in range(self.random.choice([1, 1, 1, 2, 3]))]
         outcome = self.core.acknowledge(member, batches, self.now_ms)
         if not outcome.error:
             self._watch_renewals(member, batches)
         words = ",".join(f"{first}-{last}:{'.'.join(map(str, types))}" for first, last, types in batches)
-        self._answer(self._told(outcome), "ack", member, words)
+        self._answer(self._outcome_text(outcome), "ack", member, words)
 
     def release_all(self) -> None:
         member = self.random.choice(MEMBERS)
-        self._answer(self._told(self.core.release_all(member)), "release", member)
+        self._answer(self._outcome_text(self.core.release_all(member)), "release", member)
 
     def tick(self) -> None:
         duration_ms = self.random.choice([1, 30, 99, 100, 1_000])
@@ -308,7 +308,7 @@ class Session:
 
     def write_dead_letters(self) -> None:
         """Archive the first records that wait for dead letters, as if their letters were written."""
-        found = self.core.set_aside(self.random.choice([1, 2, 60]))
+        found = self.core.find_set_aside(self.random.choice([1, 2, 60]))
         if self.core.letters is None and found:
             letters = DeadLetters(
                 producer_id=9, producer_epoch=0, topic_id=bytes(16), partition=0, records=tuple(found)
@@ -339,7 +339,7 @@ class Session:
         assert self.core.next_expiry() is None and self.core.next_due() is None
         while self.core.has_letters:
             self.write_dead_letters()
-        never_idle = 10_000
+        fetches_left = 10_000
         while (fetch_offset := self.core.next_fetch_offset()) <= self.log[-1][1]:
             read = [batch for batch in self.log if batch[1] >= fetch_offset][:1]
             aborted = [batch for batch in read if batch[0] in self.aborted]
@@ -355,8 +355,8 @@ class Session:
                 self._write(outcome.write)
             self.core.check_invariants()
             self.watch.start_offset(self.core.start_offset)
-            never_idle -= 1
-            assert never_idle, "this never ends"
+            fetches_left -= 1
+            assert fetches_left, "the members do not reach the end of the log"
         delivered = [batch for batch in self.log if batch[0] not in self.aborted]
         self.watch.none_lost(
             offset
@@ -390,7 +390,7 @@ class Session:
     # ---- words
 
     def _some_batch(self, held: Sequence[tuple[int, int]]) -> AcknowledgementBatch:
-        if held and (self.is_sensible or self.random.random() < 0.9):
+        if held and (self.is_polite or self.random.random() < 0.9):
             first, last = self.random.choice(held)
             if self.random.random() < 0.6:
                 first = self.random.randint(first, last)
@@ -416,7 +416,7 @@ class Session:
             )
         )
 
-    def _told(self, outcome: Outcome) -> str:
+    def _outcome_text(self, outcome: Outcome) -> str:
         if outcome.error:
             return outcome.error.name
         if outcome.write is None:
@@ -434,8 +434,8 @@ class Session:
         self.lines.append(" ".join(map(str, words)))
         start, end, following = core.start_offset, core.end_offset, core.next_fetch_offset()
         may_acquire = str(core.may_acquire()).lower()
-        told = [answer, start, end, following, may_acquire, core.delivery_complete_count, self.states()]
-        self.answers.append(" ".join(map(str, told)))
+        fields = [answer, start, end, following, may_acquire, core.delivery_complete_count, self.states()]
+        self.answers.append(" ".join(map(str, fields)))
 
     def states(self) -> str:
         """Return the records in flight from the start offset on, with their members."""
@@ -454,9 +454,9 @@ def ranges(batches: Iterable[StateBatch]) -> str:
 
 def merged(ranges_: Iterable[tuple[int, int, str]]) -> str:
     """Return ranges of offsets as text; adjacent ranges with the same words are merged."""
-    told: list[tuple[int, int, str]] = []
+    result: list[tuple[int, int, str]] = []
     for first, last, words in ranges_:
-        if told and told[-1][1] + 1 == first and told[-1][2] == words:
-            first = told.pop()[0]
-        told.append((first, last, words))
-    return "".join(f"{first}-{last}:{words}," for first, last, words in told) or "-"
+        if result and result[-1][1] + 1 == first and result[-1][2] == words:
+            first = result.pop()[0]
+        result.append((first, last, words))
+    return "".join(f"{first}-{last}:{words}," for first, last, words in result) or "-"

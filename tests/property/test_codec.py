@@ -53,7 +53,7 @@ def test_a_message_of_defaults_is_decoded_as_it_was_encoded_in_every_version(cls
 
 @pytest.mark.slow
 @given(st.data())
-def test_any_message_is_decoded_as_it_was_encoded_and_its_prefixes_are_refused(data: st.DataObject) -> None:
+def test_any_message_is_decoded_as_it_was_encoded_and_its_prefixes_are_rejected(data: st.DataObject) -> None:
     cls, version = data.draw(st.sampled_from(class_versions()))
     message = data.draw(messages(cls, version))
     sent = encode(message, version)

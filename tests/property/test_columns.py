@@ -48,7 +48,7 @@ def test_columns_read_what_the_log_reads(batches: Sequence[tuple[list[NewRecord]
 
 @settings(max_examples=settings().max_examples // 3)
 @given(
-    st.lists(st.tuples(st.integers(1, 200), st.integers(0, 20_000)), min_size=1, max_size=70),
+    SHAPES,
     st.integers(1, 90),
 )
 def test_batches_walked_together_equal_batches_walked_one_by_one(
@@ -73,7 +73,7 @@ def test_batches_walked_together_equal_batches_walked_one_by_one(
 
 
 @given(ROWS, st.sampled_from(Compression), CHANGES, st.floats(0, 1), st.integers(1, 60))
-def test_tampered_records_are_read_as_by_the_log_or_refused(
+def test_tampered_records_are_read_as_by_the_log_or_rejected(
     rows: list[NewRecord],
     compression: Compression,
     changes: list[tuple[float, int]],
@@ -105,7 +105,7 @@ def test_tampered_records_are_read_as_by_the_log_or_refused(
 
 
 @given(st.lists(st.integers(-(2**63), 2**63 - 1) | st.integers(-3, 70_000), max_size=50))
-def test_varints_of_many_numbers(numbers: list[int]) -> None:
+def test_many_varints_are_written_and_read_as_by_the_log(numbers: list[int]) -> None:
     expected = []
     for number in numbers:
         one = bytearray()

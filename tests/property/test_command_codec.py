@@ -24,7 +24,7 @@ def test_commands_and_replies_are_decoded_as_they_were_encoded(command: Any, rep
 
 @pytest.mark.slow
 @given(COMMANDS, st.data())
-def test_damaged_bytes_are_refused_or_decode_to_another_command(command: Any, data: Any) -> None:
+def test_damaged_bytes_are_rejected_or_decode_to_another_command(command: Any, data: Any) -> None:
     content = bytearray(encode_command(command))
     for _ in range(data.draw(st.integers(1, 3))):
         content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
@@ -38,21 +38,21 @@ def test_damaged_bytes_are_refused_or_decode_to_another_command(command: Any, da
                 assert error.code in (ErrorCode.INVALID_REQUEST, ErrorCode.UNSUPPORTED_VERSION)
 
 
-def test_commands_of_a_newer_node_are_refused() -> None:
+def test_commands_of_a_newer_node_are_rejected() -> None:
     content = bytearray(encode_command(CreateTopics()))
 
     for position in (0, 2):  # the number, the version
         newer = bytearray(content)
         newer[position] = 3
-        with pytest.raises(KafkaError) as refused:
+        with pytest.raises(KafkaError) as rejection:
             decode_command(newer)
-        assert refused.value.code is ErrorCode.UNSUPPORTED_VERSION
+        assert rejection.value.code is ErrorCode.UNSUPPORTED_VERSION
 
 
-def test_extra_bytes_and_giant_commands_are_refused() -> None:
+def test_extra_bytes_and_giant_commands_are_rejected() -> None:
     content = encode_command(CreateTopics())
 
     for hostile in (b"", content[:3], content + b"\0", content + bytes(2**25)):
-        with pytest.raises(KafkaError) as refused:
+        with pytest.raises(KafkaError) as rejection:
             decode_command(hostile)
-        assert refused.value.code is ErrorCode.INVALID_REQUEST
+        assert rejection.value.code is ErrorCode.INVALID_REQUEST

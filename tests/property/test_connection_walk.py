@@ -15,7 +15,7 @@ from ottla.node.net import connection as module
 from ottla.node.net import gathered_answers, read_turn, receive_buffer
 from ottla.node.net.answers import Answer, Pending, Run
 from ottla.node.net.connection import Connection
-from ottla.node.net.owed_answers import PRODUCE_KEY
+from ottla.node.net.ordered_answers import PRODUCE_KEY
 from ottla.node.net.receive_memory import ReceiveMemory
 from tests.unit.node.net.test_connection import Peer
 
@@ -71,15 +71,15 @@ class Walker(Peer):
         return b"%d," % self.served
 
     def answer_to(self, frame: memoryview) -> Answer | Pending:
-        said = self.take(frame)
+        answer = self.take(frame)
         chance = self.random.random()
         if chance < 0.1:
             return None
-        self.answers.append(said)
+        self.answers.append(answer)
         if chance < 0.3:
             is_produce = bytes(frame[:2]) == PRODUCE_KEY
-            return self.pending([said], frame, is_carried_out=is_produce and self.random.random() < 0.7)
-        return [said, b""] if chance < 0.4 else [said]
+            return self.pending([answer], frame, is_carried_out=is_produce and self.random.random() < 0.7)
+        return [answer, b""] if chance < 0.4 else [answer]
 
     def serve_run(self, connection: Connection, view: memoryview, position: int, end: int) -> Run | None:
         frames = []
@@ -91,10 +91,10 @@ class Walker(Peer):
             position = stop
         if len(frames) < 2 or self.random.random() < 0.5:
             return None
-        said = [self.take(frame) for frame in frames]
-        self.answers += said
+        taken = [self.take(frame) for frame in frames]
+        self.answers += taken
         is_owed = self.random.random() < 0.5
-        answers = self.pending(said, frames[0], is_carried_out=True) if is_owed else [b"".join(said)]
+        answers = self.pending(taken, frames[0], is_carried_out=True) if is_owed else [b"".join(taken)]
         return Run(position, len(frames), answers)
 
     @property
@@ -116,7 +116,7 @@ class Walker(Peer):
                 if not future.done():
                     future.set_result(None)
                     if self.random.random() < 0.5:
-                        self.listener.gathered.news()
+                        self.listener.gathered.gather_until_answered()
             case 5 if self.connection.is_write_blocked:
                 self.connection.resume_writing()
             case 6:

@@ -105,7 +105,7 @@ class Model:
                 for _ in range(3 * BROKERS):
                     if not world.tick():
                         break
-                    self.look()
+                    self.check()
                 else:
                     raise AssertionError("there is always something due")
             case ("failover",):
@@ -113,7 +113,7 @@ class Model:
                 world.controller.activate(world.image, world.now_ms)
             case _:
                 self.submit(self.command(step))
-        self.look(by_the_leader=step[0] == "isr")
+        self.check(by_the_leader=step[0] == "isr")
 
     def submit(self, command: Command) -> None:
         try:
@@ -198,7 +198,7 @@ class Model:
             topics=[AlteredTopic(topic_id=topic.topic_id, partitions=[wanted])],
         )
 
-    def look(self, *, by_the_leader: bool = False) -> None:
+    def check(self, *, by_the_leader: bool = False) -> None:
         """Assert the invariants of an image, and of its difference to the previous one."""
         before, image = self.seen, self.world.image
         self.seen = image
@@ -219,7 +219,7 @@ def check_partition(image: MetadataImage, partition: PartitionImage, absent: Set
     assert set(partition.removing_replicas) <= set(partition.replicas)
     assert not set(partition.adding_replicas) & set(partition.removing_replicas)
     moving = {*partition.adding_replicas, *partition.removing_replicas}
-    assert not moving or set(partition.replicas) - set(partition.removing_replicas), "nobody is to stay"
+    assert not moving or set(partition.replicas) - set(partition.removing_replicas), "no replica is to stay"
     if partition.leader != NO_LEADER:
         leader = image.brokers[partition.leader]
         assert partition.leader in partition.isr
@@ -228,7 +228,9 @@ def check_partition(image: MetadataImage, partition: PartitionImage, absent: Set
     # While there is no leader, or the leader may be down, all replicas in sync stay in the ISR.
     if partition.leader != NO_LEADER and partition.leader not in absent:
         for replica in partition.isr:
-            assert image.brokers[replica].is_active, "a leader that lives waits for one that is not up"
+            assert image.brokers[replica].is_active, (
+                "a live leader keeps a replica in the ISR that is not live"
+            )
 
 
 def check_step(old: PartitionImage, new: PartitionImage, *, by_the_leader: bool) -> None:
@@ -236,12 +238,12 @@ def check_step(old: PartitionImage, new: PartitionImage, *, by_the_leader: bool)
     if new.partition_epoch == old.partition_epoch:
         assert new == old, "a partition changed within one partition epoch"
     if new.leader != old.leader:
-        assert new.leader_epoch > old.leader_epoch, "another leader in the same reign"
+        assert new.leader_epoch > old.leader_epoch, "another leader in the same leader epoch"
     if new.leader in (old.leader, NO_LEADER) or new.partition_epoch > old.partition_epoch + 1:
         return
     # A leader may add replicas to the ISR and lose the partition to one of them in the same step.
     is_unclean = new.leader_recovery_state == RECOVERING and new.isr == (new.leader,)
-    assert is_unclean or new.leader in old.isr or by_the_leader, "who leads was not in sync"
+    assert is_unclean or new.leader in old.isr or by_the_leader, "the new leader was not in sync"
 
 
 @pytest.mark.slow
@@ -263,13 +265,13 @@ def test_the_invariants_hold_after_any_steps(steps: list[tuple[Any, ...]]) -> No
     assert decode_snapshot(content, empty=EMPTY, version=live.version, epoch=live.epoch) == live
 
 
-def random_step(chance: Random) -> list[tuple[Any, ...]]:
+def random_steps(chance: Random) -> list[tuple[Any, ...]]:
     """Return steps that keep a cluster running: mostly heartbeats and ISRs that grow, sometimes failures."""
     broker_id, name, index = chance.randrange(BROKERS), chance.choice(TOPICS), chance.randrange(3)
     all_live = [("heartbeat", one, False, False, False) for one in range(BROKERS)]
     in_sync = [("isr", name, index, None, chance.random() < 0.7)]
     replicas = chance.sample(range(BROKERS), chance.randint(1, 3))
-    trouble: list[list[tuple[Any, ...]]] = [
+    faults: list[list[tuple[Any, ...]]] = [
         [("restart", broker_id, chance.random() < 0.7)],
         [("heartbeat", broker_id, chance.random() < 0.2, chance.random() < 0.2, chance.random() < 0.3)],
         [("cut", broker_id)],
@@ -287,8 +289,8 @@ def random_step(chance: Random) -> list[tuple[Any, ...]]:
         [("delete", name)],
         [("unregister", broker_id)],
     ]
-    weights = [1.0] * (len(trouble) - 2) + [0.2, 0.2]
-    return chance.choice([all_live, in_sync, chance.choices(trouble, weights)[0]])
+    weights = [1.0] * (len(faults) - 2) + [0.2, 0.2]
+    return chance.choice([all_live, in_sync, chance.choices(faults, weights)[0]])
 
 
 @pytest.mark.slow
@@ -299,5 +301,5 @@ def test_the_invariants_hold_in_a_long_run_with_many_failures(seed: int) -> None
         model.play(("create", name, 3, 3, False))
 
     for _ in range(150):
-        for step in random_step(chance):
+        for step in random_steps(chance):
             model.play(step)

@@ -27,7 +27,7 @@ LONGEST_MS = 20_000
 FAULTS = ("grown", "deleted", "compacted", "aborted", "switched", "altered", "set")
 
 
-class Story:
+class Walk:
     """A random walk: a log of records with due times, the finished ones, and the coordinator's state.
 
     Besides the steps of members and of time there are new leaders, a log that grows, loses its start, is
@@ -127,7 +127,9 @@ class Story:
         fetched = FetchedRecords(offset, bases, lasts, aborted, [due_times] if self.is_delayed else ())
         before = self.seen()
         acquired = core.acquire(member, self.now_ms, fetched, max_records, 500, is_strict)
-        assert acquired or self.seen() != before, f"a fetch from {offset} was in vain, and so is the next one"
+        assert acquired or self.seen() != before, (
+            f"a fetch from {offset} changed nothing, and neither will the next one"
+        )
         for first, last, count in acquired:
             for each in range(first, last + 1):
                 # A record that was delivered before may be delivered again, whatever clock and topic say now.
@@ -248,7 +250,7 @@ class Story:
                 self.pass_time(self.chance.choice([1, 600]))
             self.check()
         left = sorted(self.present() - self.done)
-        raise AssertionError(f"never given: {left[:10]} at {self.now_ms}, {self.core.states()[:10]}")
+        raise AssertionError(f"never delivered: {left[:10]} at {self.now_ms}, {self.core.states()[:10]}")
 
 
 @pytest.mark.slow
@@ -257,9 +259,9 @@ def test_delayed_records_are_delivered_when_they_are_due(seed: int, monkeypatch:
     monkeypatch.setattr(delayed_index, "BLOCK_RECORDS", 8)
     monkeypatch.setattr(delayed_index, "FEW_RECORDS", 2)
     for number in range(15):
-        story = Story(seed * 100 + number)
-        for _ in range(story.chance.choice([20, 200])):
-            story.step()
-        story.finish()
-        story.pass_time(2 * LONGEST_MS)
-        assert story.core.delayed_count == 0
+        walk = Walk(seed * 100 + number)
+        for _ in range(walk.chance.choice([20, 200])):
+            walk.step()
+        walk.finish()
+        walk.pass_time(2 * LONGEST_MS)
+        assert walk.core.delayed_count == 0

@@ -87,12 +87,12 @@ def play(seed: int) -> None:
         index.check_invariants()
         assert len(index) == len(model.due)
         assert index.next_ms() == min(model.due.values(), default=None)
-        asked = chance.choice([*model.due, 0, offset, offset + 1]) + chance.choice([-1, 0, 1])
-        assert index.next_waiting(asked) == model.run(asked)
-        assert index.due_at(asked) == model.due.get(asked)
-        until = asked + 40
-        within = [each for each in range(asked, until + 1) if each in model.due]
-        assert offsets_of(index.waiting_within(asked, until)) == within
+        queried = chance.choice([*model.due, 0, offset, offset + 1]) + chance.choice([-1, 0, 1])
+        assert index.next_waiting(queried) == model.run(queried)
+        assert index.due_at(queried) == model.due.get(queried)
+        until = queried + 40
+        within = [each for each in range(queried, until + 1) if each in model.due]
+        assert offsets_of(index.waiting_within(queried, until)) == within
 
 
 @pytest.mark.slow

@@ -35,7 +35,6 @@ from ottla.groupcoord.offsets.offset_commands import (
     TxnOffsetCommit,
 )
 from ottla.groupcoord.offsets.offset_results import OffsetDeleteResult, OffsetFetchResult
-from ottla.groupcoord.record_codec import GroupRecord, encode_key
 from ottla.groupcoord.shard import GroupShard
 from ottla.logstore.words.errors import ErrorCode
 from tests.property.group_clients import (
@@ -46,6 +45,7 @@ from tests.property.group_clients import (
     ModernConsumer,
     Place,
 )
+from tests.property.test_migration_model import compacted
 from tests.unit.groupcoord.consumer.consumer_world import ConsumerWorld
 
 # One group of each protocol, and one whose type is that of its first member.
@@ -54,13 +54,13 @@ TOPICS = {"a": 3, "b": 2}
 PLACES: tuple[Place, ...] = (("a", 0), ("a", 1), ("b", 0))
 RETENTION_MS = 120_000
 MAX_CONSUMERS = 8
-WHO = st.integers(0, MAX_CONSUMERS - 1)
+CONSUMER = st.integers(0, MAX_CONSUMERS - 1)
 GROUP = st.integers(0, len(GROUPS) - 1)  # one of the groups in this run
 PLACE = st.sampled_from(PLACES)
 READS = st.sampled_from((("a",), ("a", "b"), ("b",)))
 
 
-class Newcomer(NamedTuple):
+class Joiner(NamedTuple):
     group: int
     is_modern: bool
     instance: str | None
@@ -68,8 +68,8 @@ class Newcomer(NamedTuple):
     regex: str | None
 
 
-NEWCOMER = st.builds(
-    Newcomer,
+JOINER = st.builds(
+    Joiner,
     group=GROUP,
     is_modern=st.booleans(),
     instance=st.sampled_from([None, None, "i1", "i2", "i3"]),
@@ -111,9 +111,9 @@ class Model(RuleBasedStateMachine):
         self.waiting: dict[int, Callable[[Result], None]] = {}  # token -> called with its success
         # Group, the number of times it was created before, generation, place -> owner.
         self.owners: dict[tuple[str, int, int, Place], str] = {}
-        self.lives: dict[str, int] = dict.fromkeys(GROUPS, 0)
+        self.incarnations: dict[str, int] = dict.fromkeys(GROUPS, 0)
         self.busy_ms: dict[str, int] = {}  # when a group was last seen with members
-        self.is_there: dict[str, bool] = dict.fromkeys(GROUPS, False)
+        self.exists: dict[str, bool] = dict.fromkeys(GROUPS, False)
 
     @initialize(
         delay_ms=st.sampled_from([0, 1_000]),
@@ -122,7 +122,7 @@ class Model(RuleBasedStateMachine):
         inline=st.sampled_from([-1, 20_000]),
         holds=st.booleans(),
         groups=st.sampled_from([("classic",), ("modern",), ("mixed",), GROUPS]),
-        first=st.lists(NEWCOMER, min_size=1, max_size=5),
+        first=st.lists(JOINER, min_size=1, max_size=5),
     )
     def start(
         self,
@@ -132,7 +132,7 @@ class Model(RuleBasedStateMachine):
         inline: int,
         holds: bool,
         groups: Sequence[str],
-        first: list[Newcomer],
+        first: list[Joiner],
     ) -> None:
         self.groups = groups
         config = CoordinatorConfig(
@@ -147,32 +147,30 @@ class Model(RuleBasedStateMachine):
         )
         self.world = ConsumerWorld(config, TOPICS)
         self.world.groups.is_commit_held = holds
-        for newcomer in first:
-            self.come(newcomer)
+        for joiner in first:
+            self.arrive(joiner)
 
     # ---- consumers ---------------------------------------------------------------------------------------
 
-    @rule(newcomer=NEWCOMER)
-    def come(self, newcomer: Newcomer) -> None:
+    @rule(joiner=JOINER)
+    def arrive(self, joiner: Joiner) -> None:
         if len(self.consumers) == MAX_CONSUMERS:
             return
         self.names += 1
-        name, group_id = f"m{self.names}", self.group_of(newcomer.group)
+        name, group_id = f"m{self.names}", self.group_of(joiner.group)
         consumer: Consumer
-        if group_id == "modern" or (group_id == "mixed" and newcomer.is_modern):
-            consumer = ModernConsumer(
-                name, group_id, newcomer.instance, newcomer.topics, regex=newcomer.regex
-            )
+        if group_id == "modern" or (group_id == "mixed" and joiner.is_modern):
+            consumer = ModernConsumer(name, group_id, joiner.instance, joiner.topics, regex=joiner.regex)
         else:
-            consumer = ClassicConsumer(name, group_id, newcomer.instance, newcomer.topics)
+            consumer = ClassicConsumer(name, group_id, joiner.instance, joiner.topics)
         self.consumers.append(consumer)
         self.step(consumer)
 
-    @rule(turns=st.lists(WHO, min_size=1, max_size=8))
+    @rule(turns=st.lists(CONSUMER, min_size=1, max_size=8))
     def work(self, turns: list[int]) -> None:
         """Let consumers work; this is the most frequent event, so one rule has several steps."""
         for number in turns:
-            for consumer in self.chosen(number):
+            for consumer in self.pick(number):
                 self.step(consumer)
 
     @rule(rounds=st.integers(1, 4), is_quick=st.booleans())
@@ -185,20 +183,20 @@ class Model(RuleBasedStateMachine):
                 self.world.groups.commit()
 
     @rule(
-        number=WHO,
-        what=st.sampled_from(["loses", "reads", "dawdles", "crashes", "leaves", "is away", "comes back"]),
+        number=CONSUMER,
+        event=st.sampled_from(["loses", "reads", "is slow", "crashes", "leaves", "is away", "comes back"]),
         topics=READS,
     )
-    def disturb(self, number: int, what: str, topics: Sequence[str]) -> None:
-        for consumer in self.chosen(number):
-            match what:
+    def inject_fault(self, number: int, event: str, topics: Sequence[str]) -> None:
+        for consumer in self.pick(number):
+            match event:
                 case "loses":  # the response
                     self.step(consumer)
                     consumer.lose_answer()
                 case "reads":  # other topics
                     consumer.subscribe(topics)
                     self.step(consumer)
-                case "dawdles":
+                case "is slow":
                     consumer.is_slow = not consumer.is_slow
                 case "crashes":
                     self.consumers.remove(consumer)
@@ -208,10 +206,10 @@ class Model(RuleBasedStateMachine):
                 case _:
                     self.consumers.remove(consumer)
                     self.leave(consumer, for_a_while=True)
-                    if what == "comes back":
+                    if event == "comes back":
                         group = self.groups.index(consumer.group_id)
                         is_modern = isinstance(consumer, ModernConsumer)
-                        self.come(Newcomer(group, is_modern, consumer.instance, consumer.topics, None))
+                        self.arrive(Joiner(group, is_modern, consumer.instance, consumer.topics, None))
 
     def leave(self, consumer: Consumer, *, for_a_while: bool) -> None:
         group_id = consumer.group_id
@@ -232,20 +230,20 @@ class Model(RuleBasedStateMachine):
     def group_of(self, number: int) -> str:
         return self.groups[number % len(self.groups)]
 
-    def chosen(self, number: int) -> Iterator[Consumer]:
+    def pick(self, number: int) -> Iterator[Consumer]:
         """Yield the consumer of that number, if there are any."""
         if self.consumers:
             yield self.consumers[number % len(self.consumers)]
 
     def step(self, consumer: Consumer) -> None:
         consumer.step(self.world)
-        if isinstance(consumer, ModernConsumer) or not consumer.has_heard_assignment:
+        if isinstance(consumer, ModernConsumer) or not consumer.has_new_assignment:
             return
-        consumer.has_heard_assignment = False
+        consumer.has_new_assignment = False
         if self.is_classic(consumer.group_id):
-            life = self.lives[consumer.group_id]
+            incarnation = self.incarnations[consumer.group_id]
             for place in consumer.owned:
-                key = (consumer.group_id, life, consumer.epoch, place)
+                key = (consumer.group_id, incarnation, consumer.epoch, place)
                 owner = self.owners.setdefault(key, consumer.identity)
                 assert owner == consumer.identity, (key, owner, consumer.identity)
 
@@ -275,9 +273,9 @@ class Model(RuleBasedStateMachine):
         else:
             self.world.release_tasks()
 
-    @rule(what=st.sampled_from(["commits", "fails", "loses"]))
-    def log(self, what: str) -> None:
-        match what:
+    @rule(event=st.sampled_from(["commits", "fails", "loses"]))
+    def log(self, event: str) -> None:
+        match event:
             case "commits":
                 self.world.groups.commit()
             case "fails":
@@ -285,24 +283,24 @@ class Model(RuleBasedStateMachine):
                 self.settle_waiting(dict(self.world.groups.held))
                 self.world.restart()
             case _:
-                self.follow_lives()
+                self.count_incarnations()
                 self.world.restart(loses=True)
                 for group_id in GROUPS:  # a group whose creation was lost has never existed
-                    self.is_there[group_id] = self.has_generations(group_id)
+                    self.exists[group_id] = self.has_generations(group_id)
 
     # ---- offsets -----------------------------------------------------------------------------------------
 
     @rule(
-        number=WHO,
+        number=CONSUMER,
         place=PLACE,
-        how=st.sampled_from(["own", "own", "outside", "other generation", "other generation", "stranger"]),
+        kind=st.sampled_from(["own", "own", "outside", "other generation", "other generation", "unknown"]),
         ahead=st.sampled_from([-2, -1, 1]),
     )
-    def commit(self, number: int, place: Place, how: str, ahead: int) -> None:
-        for consumer in self.chosen(number):
+    def commit(self, number: int, place: Place, kind: str, ahead: int) -> None:
+        for consumer in self.pick(number):
             group_id, instance, epoch = consumer.group_id, consumer.instance, consumer.epoch
             known, is_classic = self.epoch_known(consumer), self.is_classic(group_id)
-            match how:
+            match kind:
                 case "own":
                     self.send_commit(group_id, place, epoch, consumer.member_id, instance)
                 case "outside":
@@ -314,10 +312,10 @@ class Model(RuleBasedStateMachine):
                     answer = self.send_commit(group_id, place, epoch + ahead, consumer.member_id, instance)
                     is_older = epoch + ahead < known
                     is_wrong = epoch + ahead != known and (is_classic or not is_older)
-                    is_wrong = is_wrong or (is_older and self.is_anothers(consumer, place))
+                    is_wrong = is_wrong or (is_older and self.is_owned_by_another(consumer, place))
                     assert not is_wrong or isinstance(answer, Refuse), (epoch + ahead, known, answer)
-                case "stranger" if known is not None and epoch >= 0:
-                    answer = self.send_commit(group_id, place, epoch, "stranger", None)
+                case "unknown" if known is not None and epoch >= 0:
+                    answer = self.send_commit(group_id, place, epoch, "unknown", None)
                     assert isinstance(answer, Refuse), answer
                     for other in self.consumers:
                         if other.group_id == group_id and other.instance not in (instance, None):
@@ -332,7 +330,7 @@ class Model(RuleBasedStateMachine):
     ) -> Result | Refuse | None:
         token = self.world.groups.token()  # its number is the offset, so that all offsets differ
         now_ms = self.world.groups.now_ms
-        self.waiting[token] = lambda answer: self.has_committed(Key(group_id, place), token, now_ms)
+        self.waiting[token] = lambda answer: self.note_committed(Key(group_id, place), token, now_ms)
         self.world.handle(
             OffsetCommit(
                 token=token,
@@ -343,16 +341,16 @@ class Model(RuleBasedStateMachine):
                 offsets=[OffsetToCommit(*place, token)],
             )
         )
-        return self.told(token)
+        return self.answer_to(token)
 
-    def told(self, token: int) -> Result | Refuse | None:
+    def answer_to(self, token: int) -> Result | Refuse | None:
         return self.world.groups.answers.get(token) or self.world.groups.held.get(token)
 
-    def has_committed(self, key: Key, offset: int, now_ms: int) -> None:
+    def note_committed(self, key: Key, offset: int, now_ms: int) -> None:
         self.offsets[key] = Offset(offset, now_ms)
-        self.beat(key, offset)
+        self.overwrite_pending(key, offset)
 
-    def beat(self, key: Key, offset: int) -> None:
+    def overwrite_pending(self, key: Key, offset: int) -> None:
         """Let the later write win over open transactions; offsets are in the order of writes."""
         for pending in self.open.values():
             one = pending.offsets.get(key)
@@ -361,15 +359,15 @@ class Model(RuleBasedStateMachine):
 
     @rule(
         producer_id=st.integers(1, 2),
-        what=st.sampled_from(["writes", "writes", "commits", "aborts"]),
+        event=st.sampled_from(["writes", "writes", "commits", "aborts"]),
         group=GROUP,
         place=PLACE,
     )
-    def transaction(self, producer_id: int, what: str, group: int, place: Place) -> None:
-        if what == "writes":
+    def transaction(self, producer_id: int, event: str, group: int, place: Place) -> None:
+        if event == "writes":
             self.commit_in_transaction(producer_id, self.group_of(group), place)
         else:
-            self.end_transaction(producer_id, committed=what == "commits")
+            self.end_transaction(producer_id, committed=event == "commits")
 
     def commit_in_transaction(self, producer_id: int, group_id: str, place: Place) -> None:
         token = self.world.groups.token()
@@ -397,7 +395,7 @@ class Model(RuleBasedStateMachine):
         for key, one in pending.offsets.items():
             if one is not None and committed:
                 self.offsets[key] = one
-                self.beat(key, one.offset)
+                self.overwrite_pending(key, one.offset)
 
     @rule(group=GROUP, place=PLACE, is_group=st.booleans())
     def delete(self, group: int, place: Place, is_group: bool) -> None:
@@ -444,12 +442,12 @@ class Model(RuleBasedStateMachine):
 
     def settle_waiting(self, survive: dict[int, Result]) -> None:
         """Apply, in order, the requests that were answered, or whose appends survive."""
-        for token, means in sorted(self.waiting.items()):
+        for token, on_success in sorted(self.waiting.items()):
             answer = survive.get(token) or self.world.groups.answers.get(token)
             if answer is not None:
                 del self.waiting[token]
                 if not isinstance(answer, Refuse):
-                    means(answer)
+                    on_success(answer)
 
     # ---- the coordinator's state -------------------------------------------------------------------------
 
@@ -471,15 +469,15 @@ class Model(RuleBasedStateMachine):
 
     # ---- invariants after each step ----------------------------------------------------------------------
 
-    def is_out(self, consumer: Consumer) -> bool:
+    def is_removed_or_fenced(self, consumer: Consumer) -> bool:
         """Return True if a consumer is not a member of its consumer group, or has a fenced epoch."""
         group = self.world.groups.coordinator.shard.consumer_group(consumer.group_id)
         member = None if group is None else group.members.get(consumer.member_id)
         return member is None or consumer.epoch not in (member.member_epoch, member.previous_member_epoch)
 
-    def is_anothers(self, consumer: Consumer, place: Place) -> bool:
+    def is_owned_by_another(self, consumer: Consumer, place: Place) -> bool:
         return any(
-            place in one.owned and one.group_id == consumer.group_id and not self.is_out(one)
+            place in one.owned and one.group_id == consumer.group_id and not self.is_removed_or_fenced(one)
             for one in self.consumers
             if one is not consumer
         )
@@ -487,14 +485,14 @@ class Model(RuleBasedStateMachine):
     @invariant()
     def no_partition_has_two_owners(self) -> None:
         for consumer in self.consumers:
-            if not self.is_out(consumer):
+            if not self.is_removed_or_fenced(consumer):
                 for place in consumer.owned:
-                    assert not self.is_anothers(consumer, place), (place, consumer)
+                    assert not self.is_owned_by_another(consumer, place), (place, consumer)
 
     @invariant()
     def no_offset_moves_by_itself(self) -> None:
         self.settle_waiting({})
-        self.follow_lives()
+        self.count_incarnations()
         for group_id in GROUPS:
             if self.members_known(group_id):
                 self.busy_ms[group_id] = self.world.groups.now_ms
@@ -510,11 +508,11 @@ class Model(RuleBasedStateMachine):
                 for one in partitions
             }
             for key in [key for key in self.offsets if key.group_id == group_id and key not in found]:
-                self.has_expired(key)
+                self.check_expired(key)
             wanted = {key: one.offset for key, one in self.offsets.items() if key.group_id == group_id}
             assert found == wanted, (found, wanted)
 
-    def has_expired(self, key: Key) -> None:
+    def check_expired(self, key: Key) -> None:
         """Assert that an offset could expire: it was old, and no member reads its topic."""
         now_ms = self.world.groups.now_ms
         age_ms = now_ms - self.offsets.pop(key).at_ms
@@ -525,19 +523,19 @@ class Model(RuleBasedStateMachine):
         for consumer in self.consumers:
             if group is None or consumer.member_id not in group.members or consumer.token is not None:
                 continue
-            is_said = not isinstance(consumer, ModernConsumer) or not (
-                consumer.is_subscription_new or consumer.tells_all
+            is_reported = not isinstance(consumer, ModernConsumer) or not (
+                consumer.is_subscription_new or consumer.sends_all_fields
             )
-            if is_said and consumer.epoch >= 0:
+            if is_reported and consumer.epoch >= 0:
                 assert key.place[0] not in consumer.topics, (key, consumer)
 
-    def follow_lives(self) -> None:
+    def count_incarnations(self) -> None:
         """Count how often each group was created: a new one starts with the first generation."""
         for group_id in GROUPS:
-            is_there = self.has_generations(group_id)
-            if self.is_there[group_id] and not is_there:
-                self.lives[group_id] += 1
-            self.is_there[group_id] = is_there
+            exists = self.has_generations(group_id)
+            if self.exists[group_id] and not exists:
+                self.incarnations[group_id] += 1
+            self.exists[group_id] = exists
 
     def has_generations(self, group_id: str) -> bool:
         group = self.world.groups.coordinator.shard.classic_group(group_id)
@@ -551,28 +549,28 @@ class Model(RuleBasedStateMachine):
         self.world.groups.commit()
         self.no_offset_moves_by_itself()
         self.check_replay()
-        self.come_to_rest()
+        self.settle()
         self.check_replay()
-        self.fall_silent()
+        self.stop_all()
 
     def check_replay(self) -> None:
         log = self.world.groups.log
         cut = len(log) // 2
         live = self.world.groups.coordinator.shard
-        for records in (log, compacted(log), [*compacted(log[:cut]), *log[cut:]]):
+        for records in (log, [*compacted(log)], [*compacted(log[:cut]), *log[cut:]]):
             shard = GroupShard(CoordinatorConfig(), lambda: "")
-            if not self.world.groups.producers:  # these are replayed by each `another_coordinator`
+            if not self.world.groups.producers:  # with transactions only `restart` replays the log
                 for record in records:
                     shard.replay(record)
                 shard.check_invariants()
                 for group_id in GROUPS:
                     group = live.classic_group(group_id)
                     is_settled = group is None or group.state is GroupState.STABLE
-                    told, known = durable(shard, group_id), durable(live, group_id)
-                    assert told[0] == known[0]
-                    assert not is_settled or told == known
+                    replayed, known = durable(shard, group_id), durable(live, group_id)
+                    assert replayed[0] == known[0]
+                    assert not is_settled or replayed == known
 
-    def come_to_rest(self) -> None:
+    def settle(self) -> None:
         """Let the groups settle undisturbed; assert that all are stable and share their partitions."""
         self.world.groups.is_commit_held = False
         self.world.release_tasks()
@@ -582,7 +580,7 @@ class Model(RuleBasedStateMachine):
         self.settle_instances()
         for turn in range(40):
             self.world.groups.advance(1_500)
-            self.follow_lives()
+            self.count_incarnations()
             for consumer in self.consumers:
                 if turn == 10:  # the leader of a classic group, now settled, looks at the topics again
                     consumer.subscribe(consumer.topics)
@@ -600,7 +598,7 @@ class Model(RuleBasedStateMachine):
             wanted = [(topic, number) for topic in read for number in range(TOPICS[topic])]
             assert sorted(place for one in own for place in one.owned) == sorted(wanted), own
 
-    def fall_silent(self) -> None:
+    def stop_all(self) -> None:
         """Stop all consumers; assert that the groups are empty and no request waits for a response."""
         self.world.groups.advance(20 * REBALANCE_MS)
         assert not any(self.members_known(group_id) for group_id in GROUPS)
@@ -617,12 +615,6 @@ class Model(RuleBasedStateMachine):
             consumer.is_slow = False
             consumer.lose_answer()  # it was for the previous coordinator
             consumer.subscribe(consumer.topics)
-
-
-def compacted(log: list[GroupRecord]) -> list[GroupRecord]:
-    """Return the last record of each key in order, without tombstones, as after their retention."""
-    last = {encode_key(record): index for index, record in enumerate(log)}
-    return [log[index] for index in sorted(last.values()) if log[index].value is not None]
 
 
 def durable(shard: GroupShard, group_id: str) -> tuple[object, ...]:

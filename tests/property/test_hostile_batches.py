@@ -29,7 +29,7 @@ def changed(content: bytes, changes: list[tuple[float, int]], keep: float) -> by
 
 @pytest.mark.slow
 @given(st.sampled_from(Compression), CHANGES, st.floats(0, 1))
-def test_tampered_records_are_refused_or_read(
+def test_tampered_records_are_rejected_or_read(
     compression: Compression, changes: list[tuple[float, int]], keep: float
 ) -> None:
     batch = build_batch(ROWS, compression=compression)
@@ -51,7 +51,7 @@ def test_tampered_records_are_refused_or_read(
 @given(
     st.binary(max_size=200) | st.builds(changed, st.just(bytes(build_batch(ROWS))), CHANGES, st.floats(0, 1))
 )
-def test_arbitrary_bytes_are_refused_or_read_as_a_batch(content: bytes) -> None:
+def test_arbitrary_bytes_are_rejected_or_read_as_a_batch(content: bytes) -> None:
     for job in (
         lambda: check_batch(content),
         lambda: list(iterate_headers(content)),

@@ -183,7 +183,7 @@ def test_replay_and_snapshot_give_the_live_image(steps: list[tuple[Any, ...]]) -
 
 @pytest.mark.slow
 @given(st.binary(max_size=80))
-def test_hostile_records_are_refused_without_other_errors(content: bytes) -> None:
+def test_hostile_records_are_rejected_without_other_errors(content: bytes) -> None:
     for hostile in (content, b"\x01" + content, b"\x01\x03\x01" + content):
         try:
             decode_record(hostile)

@@ -51,17 +51,17 @@ class Run:
             case "join" if len(self.clients) < MAX_MEMBERS:
                 self.add(f"i{self.count}" if random.random() < 0.3 else None)
             case "leave" if self.clients:
-                client = self.any()
+                client = self.some_client()
                 if isinstance(client, ConsumerClient) or client.member_id:
                     client.leave()
                     del self.clients[client.name]
             case "crash" if self.clients:
-                del self.clients[self.any().name]
+                del self.clients[self.some_client().name]
             case "replace" if any(client.instance for client in self.clients.values()):
                 statics = sorted(name for name, client in self.clients.items() if client.instance)
                 old = self.clients.pop(random.choice(statics))
                 if isinstance(old, ConsumerClient):
-                    self.world.beat(old.member_id, -2, instance=old.instance)
+                    self.world.heartbeat(old.member_id, -2, instance=old.instance)
                 self.add(old.instance)
             case "topics":
                 self.world.set_topics({"a": random.randint(3, 6), "b": 2})
@@ -72,12 +72,12 @@ class Run:
             case "commit":
                 self.commit()
             case _ if self.clients:
-                self.any().step()
+                self.some_client().step()
             case _:
                 self.add(None)
         self.check()
 
-    def any(self) -> AnyClient:
+    def some_client(self) -> AnyClient:
         return self.clients[self.random.choice(sorted(self.clients))]
 
     def add(self, instance: str | None) -> None:
@@ -133,13 +133,13 @@ class Run:
                     client.step()
             self.check()
         group = self.group()
-        readers, refused = [], []
+        readers, rejected = [], []
         for client in self.clients.values():
             is_in = group is not None and client.member_id in group.members
-            (readers if is_in else refused).append(client)
+            (readers if is_in else rejected).append(client)
         policy = self.world.groups.config.group_consumer_migration_policy
-        may_be_refused = isinstance(group, ClassicGroup) and not policy.allows_upgrade
-        assert all(may_be_refused and isinstance(client, ConsumerClient) for client in refused)
+        may_be_rejected = isinstance(group, ClassicGroup) and not policy.allows_upgrade
+        assert all(may_be_rejected and isinstance(client, ConsumerClient) for client in rejected)
         for topic, count in self.world.topics.items():
             owned = [number for client in readers for number in client.owned.get(topic, ())]
             is_read = any(topic in client.topics for client in readers)
@@ -157,8 +157,8 @@ class Run:
             assert durable(replayed([*first, *log[cut:]])) == whole, (cut, with_tombstones)
 
 
-def compacted(log: list[GroupRecord], *, with_tombstones: bool) -> Iterator[GroupRecord]:
-    """Yield the last record of each key, in the order of the log."""
+def compacted(log: list[GroupRecord], *, with_tombstones: bool = False) -> Iterator[GroupRecord]:
+    """Yield the last record of each key, in the order of the log, as compaction leaves them."""
     last = {encode_key(record): index for index, record in enumerate(log)}
     for index in sorted(last.values()):
         if with_tombstones or log[index].value is not None:
@@ -194,7 +194,7 @@ def durable(group: Group | None) -> object:
             )
 
 
-def test_groups_are_upgraded_and_downgraded() -> None:
+def test_the_walks_upgrade_and_downgrade_groups() -> None:
     both = {(ClassicGroup, ConsumerGroup), (ConsumerGroup, ClassicGroup)}
 
     def ways(seed: int) -> set[tuple[type[Group], type[Group]]]:

@@ -70,7 +70,7 @@ class Nodes:
 
 
 def search(
-    nodes: Nodes, count: int, *, read_committed: bool, client: FakeClient, **how: Any
+    nodes: Nodes, count: int, *, read_committed: bool, client: FakeClient, **options: Any
 ) -> dict[int, Newest]:
     spans = {one: log.span(read_committed=read_committed) for one, log in nodes.logs.items()}
     with pytest.MonkeyPatch.context() as patch:
@@ -78,7 +78,7 @@ def search(
         patch.setattr(consumer_module, "fetch_once", nodes.fetch_once)
         patch.setattr(consumer_module, "RETRY_PAUSE_S", 0)
         found = asyncio.run(
-            newest_offsets(cast(Client, client), spans, count, read_committed=read_committed, **how)
+            newest_offsets(cast(Client, client), spans, count, read_committed=read_committed, **options)
         )
     return {partition.partition: one for partition, one in found.items()}
 
@@ -127,7 +127,7 @@ def test_a_reader_skips_every_hole_and_no_record(
         reader = Consumer(cast(Client, client), read_committed=read_committed)
         reader.positions = {one: span.first for one, span in spans.items()}
         while any(reader.positions[one] < span.end for one, span in spans.items()):
-            assert client.fetches < MAX_FETCHES, "it never comes to an end"
+            assert client.fetches < MAX_FETCHES, "the reader does not reach the end"
             for one, records in await reader.fetch():
                 found[one] += [record.offset for record in records]
 

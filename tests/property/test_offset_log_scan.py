@@ -206,7 +206,7 @@ def test_a_scan_gives_the_same_state_as_replaying_every_record(
         found.pending.check_invariants()
 
 
-def without_what_is_outdated(log: list[Write | Marker], upto: int) -> list[Write | Marker]:
+def compact(log: list[Write | Marker], upto: int) -> list[Write | Marker]:
     """Return the log after compaction of its first `upto` batches, all before the first open transaction.
 
     The last record of each key is left, and no record of an aborted transaction; records of a committed
@@ -270,7 +270,7 @@ def scanned(log: list[Write | Marker]) -> ScannedLog:
 def test_compaction_does_not_change_the_scanned_state(log: list[Write | Marker], share: float) -> None:
     log = [as_coordinators_write(batch) for batch in log]
     upto = stable_prefix(log[: int(share * len(log)) + 1])
-    compacted = without_what_is_outdated(log, min(upto, int(share * len(log)) + 1))
+    compacted = compact(log, min(upto, int(share * len(log)) + 1))
 
     whole, left = scanned(log), scanned(compacted)
 
@@ -287,7 +287,7 @@ def test_compaction_does_not_change_the_scanned_state(log: list[Write | Marker],
     LOGS,
     st.lists(st.tuples(st.floats(0, 1, exclude_max=True), st.integers(0, 255)), min_size=1, max_size=4),
 )
-def test_tampered_bytes_are_refused_or_read(
+def test_tampered_bytes_are_rejected_or_read(
     log: list[Write | Marker], changes: list[tuple[float, int]]
 ) -> None:
     content = bytearray(b"".join(each.batch(offset) for offset, each in enumerate(log)) or b"?")

@@ -59,7 +59,7 @@ def requests(draw: st.DrawFn, version: int) -> OffsetCommitRequest:
     )
 
 
-def said(request: OffsetCommitRequest) -> Any:
+def normalized(request: OffsetCommitRequest) -> Any:
     """Return a request for comparison; null and empty metadata count as equal."""
     return (
         request.group_id,
@@ -98,7 +98,7 @@ def test_both_codecs_decode_the_same_request(data: st.DataObject, version: int) 
     read = packed(version, content)
 
     opened = read.opened() if isinstance(read, PackedCommit) else read
-    assert said(opened) == said(decode(OffsetCommitRequest, version, content))
+    assert normalized(opened) == normalized(decode(OffsetCommitRequest, version, content))
 
 
 @given(data=st.data(), version=st.integers(6, 10), error=st.sampled_from(ErrorCode))
@@ -124,15 +124,15 @@ def test_both_codecs_encode_the_same_response(data: st.DataObject, version: int,
 
 def assert_read_alike(version: int, content: bytes) -> None:
     general = decoder(OffsetCommitRequest, version)
-    assert what_is_read(packing_decoder(version, general), content) == what_is_read(general, content)
+    assert read_commit(packing_decoder(version, general), content) == read_commit(general, content)
 
 
-def what_is_read(way: Any, content: bytes) -> Any:
+def read_commit(decoder_of: Any, content: bytes) -> Any:
     try:
-        request, end = way(content, 0)
-    except KafkaError as refused:
-        return refused.code
-    return said(request.opened() if isinstance(request, PackedCommit) else request), end
+        request, end = decoder_of(content, 0)
+    except KafkaError as error:
+        return error.code
+    return normalized(request.opened() if isinstance(request, PackedCommit) else request), end
 
 
 @given(data=st.data(), version=st.integers(6, 10))

@@ -183,13 +183,13 @@ class LogAgainstList(RuleBasedStateMachine):
 
     @rule()
     def delete_old_segments(self) -> None:
-        doomed = []
+        deletable = []
         for segment, following in zip(self.log.segments, self.log.segments[1:], strict=False):
             if following.base_offset > self.start:
                 break
-            doomed.append(segment)
+            deletable.append(segment)
 
-        self.log.delete_segments(doomed, now_ms=self.now_ms)
+        self.log.delete_segments(deletable, now_ms=self.now_ms)
 
         for path in self.log.take_deleted_paths():
             assert path.name.endswith(".deleted")

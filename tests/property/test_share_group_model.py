@@ -17,11 +17,12 @@ from ottla.groupcoord.shard import GroupShard
 from ottla.groupcoord.share.share_results import ShareGroupHeartbeatResult
 from ottla.groupcoord.share_state.share_state_words import SharePartitionKey
 from ottla.logstore.words.errors import ErrorCode
-from tests.unit.groupcoord.share.share_world import ShareWorld, topic_id
+from tests.unit.groupcoord.share.share_world import ShareWorld
+from tests.unit.groupcoord.topic_ids import topic_id
 
 MEMBERS = ("m0", "m1", "m2", "m3", "m4")
 TOPICS = ("a", "b", "c")
-WHO = st.sampled_from(MEMBERS)
+MEMBER = st.sampled_from(MEMBERS)
 READS = st.sets(st.sampled_from(TOPICS), min_size=1).map(sorted)
 GROUP = "g"
 
@@ -32,44 +33,44 @@ class ShareGroups(RuleBasedStateMachine):
         self.world = ShareWorld(CoordinatorConfig(largest_inline_share_target=8), {"a": 3, "b": 1})
         self.reads: dict[str, list[str]] = {}
         self.epochs: dict[str, int] = {}
-        self.has: dict[str, dict[bytes, list[int]]] = {}
+        self.assigned: dict[str, dict[bytes, list[int]]] = {}
 
     # ---- members ------------------------------------------------------------------------------------
 
-    @rule(who=WHO, reads=READS)
-    def join(self, who: str, reads: list[str]) -> None:
-        self._hear(who, self.world.beat(who, 0, reads), reads)
+    @rule(member=MEMBER, reads=READS)
+    def join(self, member: str, reads: list[str]) -> None:
+        self._receive(member, self.world.heartbeat(member, 0, reads), reads)
 
-    @rule(who=WHO)
-    def beat(self, who: str) -> None:
-        if who in self.epochs:
-            self._hear(who, self.world.beat(who, self.epochs[who]), self.reads[who])
+    @rule(member=MEMBER)
+    def heartbeat(self, member: str) -> None:
+        if member in self.epochs:
+            self._receive(member, self.world.heartbeat(member, self.epochs[member]), self.reads[member])
 
-    @rule(who=WHO, reads=READS)
-    def read_other_topics(self, who: str, reads: list[str]) -> None:
-        if who in self.epochs:
-            self._hear(who, self.world.beat(who, self.epochs[who], reads), reads)
+    @rule(member=MEMBER, reads=READS)
+    def read_other_topics(self, member: str, reads: list[str]) -> None:
+        if member in self.epochs:
+            self._receive(member, self.world.heartbeat(member, self.epochs[member], reads), reads)
 
-    @rule(who=WHO)
-    def leave(self, who: str) -> None:
-        answer = self.world.beat(who, -1)
-        assert isinstance(answer, Refuse) == (who not in self.epochs), answer
-        self._forget(who)
+    @rule(member=MEMBER)
+    def leave(self, member: str) -> None:
+        answer = self.world.heartbeat(member, -1)
+        assert isinstance(answer, Refuse) == (member not in self.epochs), answer
+        self._forget(member)
 
-    def _hear(self, who: str, answer: ShareGroupHeartbeatResult | Refuse, reads: list[str]) -> None:
+    def _receive(self, member: str, answer: ShareGroupHeartbeatResult | Refuse, reads: list[str]) -> None:
         assert isinstance(answer, ShareGroupHeartbeatResult), answer
-        self.reads[who], self.epochs[who] = reads, answer.member_epoch
+        self.reads[member], self.epochs[member] = reads, answer.member_epoch
         if answer.assignment is not None:
-            self.has[who] = {one: list(numbers) for one, numbers in answer.assignment}
+            self.assigned[member] = {one: list(numbers) for one, numbers in answer.assignment}
             wanted = {topic_id(name) for name in reads}
-            assert self.has[who].keys() <= wanted, (reads, self.has[who])
-            for one, numbers in self.has[who].items():
-                begun = {key.partition for key in self.world.persister.states if key.topic_id == one}
-                assert set(numbers) <= begun, (who, numbers, begun)
+            assert self.assigned[member].keys() <= wanted, (reads, self.assigned[member])
+            for one, numbers in self.assigned[member].items():
+                initialized = {key.partition for key in self.world.persister.states if key.topic_id == one}
+                assert set(numbers) <= initialized, (member, numbers, initialized)
 
-    def _forget(self, who: str) -> None:
-        for known in (self.reads, self.epochs, self.has):
-            known.pop(who, None)
+    def _forget(self, member: str) -> None:
+        for known in (self.reads, self.epochs, self.assigned):
+            known.pop(member, None)
 
     # ---- administrators -----------------------------------------------------------------------------
 
@@ -128,8 +129,8 @@ class ShareGroups(RuleBasedStateMachine):
     def wait(self, milliseconds: int) -> None:
         self.world.groups.advance(milliseconds)
         group = self.world.groups.coordinator.shard.share_group(GROUP)
-        for who in [one for one in self.epochs if group is None or one not in group.members]:
-            self._forget(who)
+        for member in [one for one in self.epochs if group is None or one not in group.members]:
+            self._forget(member)
 
     @rule()
     def settle(self) -> None:
@@ -139,16 +140,19 @@ class ShareGroups(RuleBasedStateMachine):
         for _ in range(6):
             self.world.groups.advance(1_000)
             self.wait(1)
-            for who in list(self.epochs):
-                self.beat(who)
+            for member in list(self.epochs):
+                self.heartbeat(member)
         wanted = {name for reads in self.reads.values() for name in reads if name in self.world.topics}
         places = {(topic_id(name), one) for name in wanted for one in range(self.world.topics[name])}
-        given = {
-            (topic, one) for has in self.has.values() for topic, numbers in has.items() for one in numbers
+        assigned = {
+            (topic, one)
+            for topics in self.assigned.values()
+            for topic, numbers in topics.items()
+            for one in numbers
         }
-        assert given == places
-        for who, reads in self.reads.items():
-            assert bool(self.has[who]) == any(self.world.topics.get(name) for name in reads), who
+        assert assigned == places
+        for member, reads in self.reads.items():
+            assert bool(self.assigned[member]) == any(self.world.topics.get(name) for name in reads), member
 
     # ---- the log ------------------------------------------------------------------------------------
 

@@ -48,7 +48,7 @@ class Model:
     leader_epoch: int = 0
     complete: int = 0
     note: bytes = b""
-    said: dict[int, tuple[int, int]] = field(default_factory=dict)
+    states: dict[int, tuple[int, int]] = field(default_factory=dict)
 
     def copy(self) -> "Model":
         return Model(
@@ -59,11 +59,11 @@ class Model:
             self.leader_epoch,
             self.complete,
             self.note,
-            dict(self.said),
+            dict(self.states),
         )
 
     def cut(self) -> None:
-        self.said = {offset: what for offset, what in self.said.items() if offset >= self.start_offset}
+        self.states = {offset: state for offset, state in self.states.items() if offset >= self.start_offset}
 
 
 class Models:
@@ -139,8 +139,8 @@ class Models:
             known.note = request.dead_letters
         for one in request.batches:
             for offset in range(one.first_offset, one.last_offset + 1):
-                said = known.said.get(offset, (-1, -1))
-                known.said[offset] = max(said, (one.delivery_count, one.delivery_state))
+                state = known.states.get(offset, (-1, -1))
+                known.states[offset] = max(state, (one.delivery_count, one.delivery_state))
         known.cut()
         return StateResult(request.key)
 
@@ -188,24 +188,24 @@ def test_every_response_is_that_of_the_model(seed: int) -> None:
     committed = models.copy()
     waiting: dict[int, tuple[StateRequest, StateAnswer | E, Model | None]] = {}
     for _ in range(STEPS):
-        what = random.random()
-        if what < 0.8:
+        dice = random.random()
+        if dice < 0.8:
             request = random_request(random)
             expected = models.expected(request)
             token = world.submit(request)
             known = models.known.get(request.key)
             waiting[token] = request, expected, None if known is None else known.copy()
-        elif what < 0.86:
+        elif dice < 0.86:
             # The coordinator does its deferred work, whose records are committed with the others.
-            world.after(random.randrange(4_000))
-        elif what < 0.9:
+            world.advance(random.randrange(4_000))
+        elif dice < 0.9:
             world.commits = not world.commits
-        elif what < 0.95:
+        elif dice < 0.95:
             world.crash()
             waiting = {token: one for token, one in waiting.items() if token in world.answers}
             models = committed.copy()
             forget_leaders(world, models)
-        elif what < 0.96 and not models.gone:
+        elif dice < 0.96 and not models.gone:
             gone = topic_id(2)
             world.gone.append(gone)
             world.handle(ForgetTopics(topic_ids=frozenset({gone})))
@@ -219,13 +219,13 @@ def test_every_response_is_that_of_the_model(seed: int) -> None:
         if world.committed == len(world.rows):
             committed = models.copy()
         for token in [token for token in waiting if token in world.answers]:
-            judge(world.answers[token], *waiting.pop(token))
+            check_answer(world.answers[token], *waiting.pop(token))
 
     world.commit()
     for key in KEYS:
         request = ReadState(key, -1)
         known = models.known.get(key)
-        judge(world.ask(request), request, models.expected(request), known and known.copy())
+        check_answer(world.ask(request), request, models.expected(request), known and known.copy())
 
 
 def forget_leaders(world: ShareStateWorld, models: Models) -> None:
@@ -240,7 +240,9 @@ def forget_leaders(world: ShareStateWorld, models: Models) -> None:
         known.highest_leader_epoch = found
 
 
-def judge(answer: StateAnswer, request: StateRequest, expected: StateAnswer | E, known: Model | None) -> None:
+def check_answer(
+    answer: StateAnswer, request: StateRequest, expected: StateAnswer | E, known: Model | None
+) -> None:
     if isinstance(expected, E):
         assert answer.error is expected, (request, answer)
     elif isinstance(answer, StateRead):
@@ -248,11 +250,11 @@ def judge(answer: StateAnswer, request: StateRequest, expected: StateAnswer | E,
         numbers = answer.error, answer.state_epoch, answer.start_offset
         assert numbers == (expected.error, expected.state_epoch, expected.start_offset), request
         assert answer.dead_letters == known.note, request
-        there = {
+        found = {
             offset: (one.delivery_count, one.delivery_state)
             for one in answer.batches
             for offset in range(one.first_offset, one.last_offset + 1)
         }
-        assert there == known.said, (request, answer)
+        assert found == known.states, (request, answer)
     else:
         assert answer == expected, request

@@ -58,10 +58,10 @@ class Producer:
     number: int | None = None  # of its transaction
     is_added: bool = False
     wants: bool | None = None  # True to commit, False to abort, None while undecided
-    asked: tuple[str, int] | None = None  # its pending request and the token of that
+    request: tuple[str, int] | None = None  # its pending request and the token of that
     connection: int = 0
 
-    def begin_anew(self) -> None:
+    def reset(self) -> None:
         self.pair = self.number = self.wants = None
         self.is_added = False
 
@@ -88,20 +88,20 @@ class Model:
         self.written: dict[int, set[TopicPartition]] = {}
         self.late: list[AddPartitions | EndTransaction] = []
         self.late_inits: list[tuple[Producer, InitProducer]] = []
-        self.told: list[MarkersWritten] = []
+        self.reported: list[MarkersWritten] = []
         self.inits: dict[int, Producer] = {}
         self.started_ms: dict[int, int] = {}
         self.actions: dict[Callable[[Producer], None], int] = {
             self.work: 40,
             self.give_up: 4,
-            self.begin_again: 5,
-            self.something_late: 8,
-            self.a_late_init: 1,
+            self.initialize_again: 5,
+            self.deliver_late_request: 8,
+            self.deliver_late_init: 1,
             self.write_markers: 16,
-            self.markers_are_told_of_again: 4,
-            self.ids_are_slow: 2,
-            self.ids_come: 4,
-            self.replicas_are_slow: 2,
+            self.repeat_marker_reports: 4,
+            self.delay_ids: 2,
+            self.allocate_ids: 4,
+            self.delay_commits: 2,
             self.commit_some: 4,
             self.commit_all: 6,
             self.crash: 1,
@@ -120,7 +120,7 @@ class Model:
     def work(self, producer: Producer) -> None:
         """Do the next step of a producer. Late requests arrive some time after they were abandoned."""
         self.collect(producer)
-        if producer.asked is not None:
+        if producer.request is not None:
             return
         if producer.pair is None:
             self.init(producer, None)
@@ -129,14 +129,14 @@ class Model:
         else:
             self.end(producer, producer.pair)
 
-    def begin_again(self, producer: Producer) -> None:
+    def initialize_again(self, producer: Producer) -> None:
         """Initialize again, after an abortable error, or as a new process without state."""
         self.give_up(producer)
         self.init(producer, producer.pair if self.random.random() < 0.5 else None)
 
     def init(self, producer: Producer, expected: ProducerPair | None) -> None:
         keeps = self.is_two_phase and expected is None and self.random.random() < 0.8
-        producer.begin_anew()  # its pair is about to be replaced
+        producer.reset()  # its pair is about to be replaced
         command = InitProducer(
             token=self.world.token(),
             transactional_id=ID,
@@ -215,33 +215,33 @@ class Model:
             self.send(producer, "end", command)
 
     def send(
-        self, producer: Producer, what: str, command: InitProducer | AddPartitions | EndTransaction
+        self, producer: Producer, kind: str, command: InitProducer | AddPartitions | EndTransaction
     ) -> None:
-        producer.asked = (what, command.token)
+        producer.request = (kind, command.token)
         self.world.handle(command)
         if self.random.random() < 0.8:
             self.collect(producer)
 
     def give_up(self, producer: Producer) -> None:
         """Lose the response with its connection; the producer will retry over another one."""
-        producer.asked = None
+        producer.request = None
         producer.connection = 0
 
     def collect(self, producer: Producer) -> None:
         """Read the response, if there is one."""
-        if producer.asked is None:
+        if producer.request is None:
             return
-        what, token = producer.asked
+        kind, token = producer.request
         seen = self.world.seen(token)
         if seen is None:
             return
-        producer.asked = None
+        producer.request = None
         if isinstance(seen, ProducerPair):
-            if what == "end":
+            if kind == "end":
                 assert producer.number is not None
-                fate = self.fates(self.world.committed).get(producer.number)
-                assert fate is producer.wants, "told otherwise than it is"
-            producer.begin_anew()
+                outcome = self.outcomes(self.world.committed).get(producer.number)
+                assert outcome is producer.wants, "the response differs from the outcome"
+            producer.reset()
             producer.pair = seen
             answer = self.world.answers[token]
             if isinstance(answer, InitProducerResult) and answer.ongoing is not None:
@@ -251,13 +251,13 @@ class Model:
         elif seen is E.NONE:
             producer.is_added = True
         elif seen in FENCED:
-            producer.begin_anew()
+            producer.reset()
         else:
-            assert seen in BUSY, (what, seen)
+            assert seen in BUSY, (kind, seen)
 
     # ---- the world -----------------------------------------------------------------------------------------
 
-    def something_late(self, _: Producer) -> None:
+    def deliver_late_request(self, _: Producer) -> None:
         """Deliver a late request, whose response is ignored; in the new protocol perhaps more than once."""
         if self.late:
             copy = self.random.choice(self.late)
@@ -265,7 +265,7 @@ class Model:
                 self.late.remove(copy)
             self.world.handle(replace(copy, token=self.world.token()))
 
-    def a_late_init(self, _: Producer) -> None:
+    def deliver_late_init(self, _: Producer) -> None:
         """Deliver a late InitProducerId: its producer ignores it; to the others it is a new process."""
         if self.late_inits:
             producer, command = self.late_inits.pop(self.random.randrange(len(self.late_inits)))
@@ -280,30 +280,30 @@ class Model:
             partitions = self.random.choice(
                 ((first, second, shared), (first,), (second,), (shared,), (first, second), (second, shared))
             )
-            self.are_written(job, partitions)
+            self.note_written(job, partitions)
             if all(each.version == CLIENT_V2 for each in self.producers):
-                told = MarkersWritten(
+                report = MarkersWritten(
                     transactional_id=job.transactional_id,
                     producer_id=job.producer_id,
                     marker_epoch=job.marker_epoch,
                     partitions=frozenset(partitions),
                 )
-                self.told.append(told)
+                self.reported.append(report)
             self.world.write_markers(job, partitions)
 
-    def are_written(self, job: MarkerJob, partitions: Iterable[TopicPartition]) -> None:
+    def note_written(self, job: MarkerJob, partitions: Iterable[TopicPartition]) -> None:
         (number,) = numbers_of(job.partitions)
         self.written.setdefault(number, set()).update(partitions)
 
-    def markers_are_told_of_again(self, _: Producer) -> None:
+    def repeat_marker_reports(self, _: Producer) -> None:
         """Report markers again, perhaps to another coordinator, or while the next transaction ends."""
-        if self.told:
-            self.world.handle(self.random.choice(self.told[-20:]))
+        if self.reported:
+            self.world.handle(self.random.choice(self.reported[-20:]))
 
-    def ids_are_slow(self, _: Producer) -> None:
+    def delay_ids(self, _: Producer) -> None:
         self.world.has_ids = False
 
-    def ids_come(self, _: Producer) -> None:
+    def allocate_ids(self, _: Producer) -> None:
         """Allocate producer ids, so that the requests that waited for one are decided."""
         for wanted in self.world.wanted_ids:
             if isinstance(wanted.command, InitProducer):
@@ -311,7 +311,7 @@ class Model:
         self.world.has_ids = True
         self.world.give_ids()
 
-    def replicas_are_slow(self, _: Producer) -> None:
+    def delay_commits(self, _: Producer) -> None:
         self.world.commits = False
 
     def commit_some(self, _: Producer) -> None:
@@ -334,18 +334,18 @@ class Model:
             if not self.is_two_phase and self.world.now_ms - started_ms > TIMEOUT_MS:
                 self.may_abort.add(number)
 
-    def come_to_rest(self) -> None:
+    def settle(self) -> None:
         self.commit_all(self.producers[0])
-        self.ids_come(self.producers[0])
+        self.allocate_ids(self.producers[0])
         takes_over, self.is_two_phase = self.is_two_phase, False
         for _ in range(3):
             if takes_over:  # nothing else ends prepared and abandoned transactions
                 self.late_inits.clear()
                 self.init(self.producers[0], None)
                 while self.late_inits:
-                    self.a_late_init(self.producers[0])
+                    self.deliver_late_init(self.producers[0])
             for job in self.world.jobs:
-                self.are_written(job, job.partitions)
+                self.note_written(job, job.partitions)
             self.world.write_markers()
             self.world.advance(TIMEOUT_MS + 20_000)
         shard = self.world.coordinator.shard
@@ -353,39 +353,41 @@ class Model:
 
     # ---- invariants ----------------------------------------------------------------------------------------
 
-    def fates(self, count: int | None = None) -> dict[int, bool]:
+    def outcomes(self, count: int | None = None) -> dict[int, bool]:
         """Return the outcome of each transaction by number, True if committed, from the first records or all.
 
         Assert that the log is consistent.
         """
-        fates: dict[int, bool] = {}
+        outcomes: dict[int, bool] = {}
         decided: Transaction | None = None
         for _, value in self.world.log[:count]:
             t = read(value)
             numbers = numbers_of(t.partitions)
             assert len(numbers) <= 1, "two transactions in one"
             if t.state in PREPARED:
-                assert not numbers & fates.keys(), "decided twice"
-                fates |= dict.fromkeys(numbers, t.state is TransactionState.PREPARE_COMMIT)
+                assert not numbers & outcomes.keys(), "decided twice"
+                outcomes |= dict.fromkeys(numbers, t.state is TransactionState.PREPARE_COMMIT)
                 decided = t
             elif t.state is TransactionState.ONGOING:
-                assert not numbers & fates.keys(), "open again"
+                assert not numbers & outcomes.keys(), "open again"
             else:
                 assert t.state in AT_REST and not numbers
                 for number in numbers_of(decided.partitions) if decided is not None else ():
                     assert decided.partitions <= self.written[number], "complete without a marker"
                 decided = None
-        return fates
+        return outcomes
 
     def check(self) -> None:
-        for number, committed in self.fates().items():
+        for number, committed in self.outcomes().items():
             if committed:
-                assert True in self.wanted[number], f"nobody wanted to commit {number}"
+                assert True in self.wanted[number], f"no producer wanted to commit {number}"
             else:
-                assert False in self.wanted[number] or number in self.may_abort, f"who aborted {number}?"
-        fates = self.fates(self.world.committed)
+                assert False in self.wanted[number] or number in self.may_abort, (
+                    f"no producer wanted or was allowed to abort {number}"
+                )
+        outcomes = self.outcomes(self.world.committed)
         for job in self.world.jobs:
-            assert {fates[number] for number in numbers_of(job.partitions)} == {job.committed}
+            assert {outcomes[number] for number in numbers_of(job.partitions)} == {job.committed}
 
 
 def numbers_of(partitions: Iterable[TopicPartition]) -> set[int]:
@@ -406,6 +408,6 @@ def test_every_transaction_has_the_outcome_of_the_response_to_its_producer(seed:
 
     for _ in range(STEPS):
         model.step()
-    model.come_to_rest()
+    model.settle()
 
-    assert model.numbers > 5 and model.fates()
+    assert model.numbers > 5 and model.outcomes()

@@ -72,7 +72,7 @@ class LateRequests:
             self.send: self.version == 2 or self.is_ongoing,
             self.end: self.is_ongoing,
             self.receive: bool(self.on_the_way),
-            self.hear_from_the_coordinator: any(answered),
+            self.receive_verification: any(answered),
             self.answer: not all(answered),
             self.write_the_marker: self.marker_epoch is not None,
             self.write_it_again: self.version == 2 and self.last_marker_epoch >= 0,
@@ -111,7 +111,7 @@ class LateRequests:
         else:
             self.asking.append(sent)
 
-    def hear_from_the_coordinator(self) -> None:
+    def receive_verification(self) -> None:
         sent = self.chance.choice([one for one in self.asking if one.admitted is not None])
         self.asking.remove(sent)
         if sent.admitted:
@@ -152,7 +152,7 @@ class LateRequests:
         try:
             self.mark(self.marker_epoch)
         except KafkaError as refusal:
-            raise AssertionError(f"the log refuses its coordinator's marker: {refusal}") from refusal
+            raise AssertionError(f"the log rejects its coordinator's marker: {refusal}") from refusal
         self.last_marker_epoch, self.marker_epoch = self.marker_epoch, None
 
     def write_it_again(self) -> None:

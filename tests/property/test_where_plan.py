@@ -45,10 +45,10 @@ class Topic:
 
 @dataclass
 class Logs:
-    """A cluster for the plan of a batch; `asked` has the topics whose offsets were requested."""
+    """A cluster for the plan of a batch; `requested` has the topics whose offsets were requested."""
 
     logs: dict[TopicPartition, Log]
-    asked: set[str] = field(default_factory=set)
+    requested: set[str] = field(default_factory=set)
 
     def topics(self, names: list[str]) -> dict[str, Any]:
         return {
@@ -63,7 +63,7 @@ class Logs:
     def list_offsets(self, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         found = {}
         for partition, moment in wanted.items():
-            self.asked.add(partition.topic)
+            self.requested.add(partition.topic)
             log = self.logs[partition]
             if moment in (EARLIEST, LATEST):
                 found[partition] = log.start if moment == EARLIEST else log.end
@@ -222,13 +222,13 @@ def test_the_rows_of_a_filtered_batch_are_the_filtered_rows_of_the_batch(
                 patched.setattr(module, "list_offsets", lambda cluster, wanted: cluster.list_offsets(wanted))
             seen.append(rows_of(logs, options, chance if grows else None))
         if more:
-            excluded = {topic for topic in TOPICS if not any_of(topic, terms)}
-            assert not excluded & logs.asked, "no log of a topic that is left out is asked for"
+            excluded = {topic for topic in TOPICS if not may_have_rows(topic, terms)}
+            assert not excluded & logs.requested, "no log of a topic that is left out is asked for"
     whole, filtered = seen
 
     assert len(set(whole)) == len(whole)
     assert sorted(filtered) == sorted(row for row in whole if meets(row, terms))
 
 
-def any_of(topic: str, terms: list[Term]) -> bool:
+def may_have_rows(topic: str, terms: list[Term]) -> bool:
     return meets((topic, 0, 0, 0), [one for one in terms if one[0] == "topic"])

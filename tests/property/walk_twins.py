@@ -79,9 +79,9 @@ def _some_rules(chance: random.Random) -> tuple[bool, int, int, int, bool]:
 
 def _both(name: str, content: bytes, arguments: tuple[Any, ...]) -> str | None:
     ours: Callable[..., Any] = getattr(_record_walk, name)
-    judge: Callable[..., Any] = getattr(pure_record_walk, name)
+    reference: Callable[..., Any] = getattr(pure_record_walk, name)
     # The buffer has exactly this size, so that a sanitizer detects a read beyond the end.
-    compiled, pure = ours(bytearray(content), *arguments), judge(content, *arguments)
+    compiled, pure = ours(bytearray(content), *arguments), reference(content, *arguments)
     return None if compiled == pure else f"compiled {compiled}, pure {pure}"
 
 

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable
-from functools import partial
 from typing import Any, Final
 
 from ottla.metadata_raft import partition_change, reassignment_control
@@ -12,74 +11,62 @@ from ottla.metadata_raft.leader_spread import LeaderSpread
 from ottla.node.metadata import balancer
 from ottla.node.metadata.balancer import Balancer
 from ottla.node.replica.replication_quota import ReplicationQuotas
-from tests.simulation import balance_stories
-from tests.simulation.balance_stories import BUSY, HALTED, OPTIONS
-from tests.simulation.mutants import Mutant, Patch, completed_at_once
-from tests.simulation.simulation import Options, Simulation
-from tests.simulation.stories import Story
+from tests.simulation import balance_scenarios
+from tests.simulation.balance_scenarios import BUSY, HALTED, OPTIONS
+from tests.simulation.mutants import Mutant, Patch, Plant, add_mutant, complete_at_once, played
+from tests.simulation.scenarios import Scenario
+from tests.simulation.simulation import Options
 
 MAX_SEEDS: Final = 10
 BALANCE_MUTANTS: list[Mutant] = []
 
 
-def balance_mutant(
-    story: Story, options: Options, *first: int
-) -> Callable[[Callable[[Patch], None]], Callable[[Patch], None]]:
-    """Add a mutant to the list; the seeds `first` have detected it and are tried first."""
-
-    def enter(plant: Callable[[Patch], None]) -> Callable[[Patch], None]:
-        run = partial(_play, story, options)
-        BALANCE_MUTANTS.append(Mutant(plant=plant, run=run, seeds=(*first, *range(MAX_SEEDS))))
-        return plant
-
-    return enter
+def balance_mutant(scenario: Scenario, options: Options) -> Callable[[Plant], Plant]:
+    """Add a mutant that a scenario must detect."""
+    return add_mutant(BALANCE_MUTANTS, played(scenario, options), seeds=MAX_SEEDS)
 
 
-def _play(story: Story, options: Options, seed: int) -> object:
-    return Simulation(seed, options).play(story)
+MEMBERSHIP: Final = balance_scenarios.brokers_join_and_leave_while_nodes_fail
+CONTROLLER: Final = balance_scenarios.the_controller_fails_while_replicas_move
+CANCELLED: Final = balance_scenarios.a_balance_is_cancelled
+NEXT_TO_BUSY: Final = balance_scenarios.a_broker_fails_next_to_a_busy_one
 
 
-FALLS: Final = balance_stories.brokers_join_and_leave_while_nodes_fall
-CONTROLLER: Final = balance_stories.the_controller_falls_when_replicas_move
-CANCELLED: Final = balance_stories.a_balance_is_cancelled
-BESIDE_BUSY: Final = balance_stories.a_broker_falls_beside_a_busy_one
-
-
-@balance_mutant(FALLS, OPTIONS)
-def a_move_does_not_look_at_racks(patch: Patch) -> None:
+@balance_mutant(MEMBERSHIP, OPTIONS)
+def moves_ignore_racks(patch: Patch) -> None:
     patch.setattr(_State, "_keeps_racks", lambda *_: True)
 
 
-@balance_mutant(balance_stories.a_node_is_down_when_replicas_move, OPTIONS)
-def partitions_move_beside_a_replica_that_is_down(patch: Patch) -> None:
+@balance_mutant(balance_scenarios.a_node_is_down_when_replicas_move, OPTIONS)
+def partitions_with_a_replica_that_is_down_move(patch: Patch) -> None:
     """Their moves do not end, so no further step follows."""
     begin = _State.__init__
 
-    def trusting(self: _State, *args: Any) -> None:
+    def without_stuck(self: _State, *args: Any) -> None:
         begin(self, *args)
         self._pinned -= self._stuck
         self._stuck = set()
 
-    patch.setattr(_State, "__init__", trusting)
+    patch.setattr(_State, "__init__", without_stuck)
 
 
-@balance_mutant(FALLS, OPTIONS)
-def a_broker_that_is_to_be_emptied_is_as_the_others(patch: Patch) -> None:
+@balance_mutant(MEMBERSHIP, OPTIONS)
+def excluded_brokers_are_ignored(patch: Patch) -> None:
     patch.setattr(balancer, "excluded_brokers", lambda _: frozenset())
 
 
 @balance_mutant(CANCELLED, HALTED)
-def a_step_does_not_wait_for_the_last_one(patch: Patch) -> None:
+def a_step_does_not_wait_for_the_previous_one(patch: Patch) -> None:
     patch.setattr(balancer, "ongoing_reassignments", lambda _: iter(()))
 
 
 @balance_mutant(CONTROLLER, OPTIONS)
-def leaders_stay_where_falls_have_put_them(patch: Patch) -> None:
+def leaders_stay_where_failovers_put_them(patch: Patch) -> None:
     patch.setattr(balancer, "led_by_others", lambda _: [])
 
 
 @balance_mutant(CONTROLLER, OPTIONS)
-def the_wish_ends_with_the_first_step(patch: Patch) -> None:
+def a_requested_balance_ends_with_its_first_step(patch: Patch) -> None:
     begin = Balancer._begin
 
     async def begin_and_end(self: Balancer, plan: BalancePlan, most: int) -> None:
@@ -90,24 +77,24 @@ def the_wish_ends_with_the_first_step(patch: Patch) -> None:
 
 
 @balance_mutant(CONTROLLER, OPTIONS)
-def the_wish_falls_with_its_controller(patch: Patch) -> None:
+def a_requested_balance_ends_with_its_controller(patch: Patch) -> None:
     is_due = Balancer._is_due
     epochs: dict[asyncio.AbstractEventLoop, int] = {}  # of the controller at which the balance was requested
 
-    def is_due_to_who_heard_it(self: Balancer) -> bool:
+    def is_due_at_first_controller(self: Balancer) -> bool:
         epoch = self._metadata.controller_epoch
         return is_due(self) and epochs.setdefault(asyncio.get_running_loop(), epoch) == epoch
 
-    patch.setattr(Balancer, "_is_due", is_due_to_who_heard_it)
+    patch.setattr(Balancer, "_is_due", is_due_at_first_controller)
 
 
 @balance_mutant(CONTROLLER, OPTIONS)
 def a_replica_is_moved_before_it_has_caught_up(patch: Patch) -> None:
-    patch.setattr(partition_change, "completed", completed_at_once)
+    patch.setattr(partition_change, "complete_reassignment", complete_at_once)
 
 
 @balance_mutant(CANCELLED, HALTED)
-def a_move_that_is_taken_back_loses_what_was_to_go(patch: Patch) -> None:
+def a_cancelled_move_loses_the_replicas_to_remove(patch: Patch) -> None:
     def kept(partition: PartitionImage) -> tuple[int, ...]:
         gone = {*partition.adding_replicas, *partition.removing_replicas}
         return tuple(replica for replica in partition.replicas if replica not in gone)
@@ -116,11 +103,11 @@ def a_move_that_is_taken_back_loses_what_was_to_go(patch: Patch) -> None:
 
 
 @balance_mutant(CANCELLED, HALTED)
-def copies_are_as_fast_as_they_can(patch: Patch) -> None:
+def replication_is_not_throttled(patch: Patch) -> None:
     patch.setattr(ReplicationQuotas, "_quotas_of", lambda *_: iter(()))
 
 
-@balance_mutant(BESIDE_BUSY, BUSY)
+@balance_mutant(NEXT_TO_BUSY, BUSY)
 def leaders_are_chosen_without_their_load(patch: Patch) -> None:
     begin = LeaderSpread.__init__
     patch.setattr(
@@ -128,7 +115,7 @@ def leaders_are_chosen_without_their_load(patch: Patch) -> None:
     )
 
 
-@balance_mutant(BESIDE_BUSY, BUSY)
+@balance_mutant(NEXT_TO_BUSY, BUSY)
 def the_first_in_sync_leads(patch: Patch) -> None:
     def first(spread: Any, candidates: Any) -> int:
         chosen: int = candidates[0]

@@ -28,7 +28,6 @@ class ConsumerHistory:
     def __init__(self, group: str, *, may_lose: bool = False) -> None:
         self.group = group
         self.offsets = GroupHistory(group, may_lose=may_lose)
-        self.given_count = 0
         self._owners: dict[TopicPartition, Owner] = {}
 
     def owner(self, partition: TopicPartition) -> Owner | None:
@@ -36,18 +35,17 @@ class ConsumerHistory:
         owner = self._owners.get(partition)
         return owner if owner is not None and partition in owner.owned else None
 
-    def given(self, member: Owner, partition: TopicPartition, now_s: float) -> None:
-        """Note and check that a member received a partition that it did not own."""
+    def note_received(self, member: Owner, partition: TopicPartition, now_s: float) -> None:
+        """Note that a member received a partition that it did not own, and check that no other owns it."""
         owner = self.owner(partition)
         if owner not in (None, member) and now_s < owner.is_safe_until_s and not self.offsets.may_lose:
             raise SimulationError(
                 f"{member.name} receives {partition} of {self.group}, which {owner.name} owns"
                 f" until {owner.is_safe_until_s:.3f}"
             )
-        self.given_count += 1
         self._owners[partition] = member
 
-    def committed(
+    def note_committed(
         self, member: Owner, partition: TopicPartition, offset: int, *, owner_then: Owner | None
     ) -> None:
         """Note and check an acknowledged commit; `owner_then` owned the partition when it was sent."""

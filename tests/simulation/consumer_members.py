@@ -28,7 +28,11 @@ SETTINGS: Final = {
     "group.consumer.min.heartbeat.interval.ms": "100",
     "group.consumer.heartbeat.interval.ms": "500",
 }
-OUT: Final = {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH, ErrorCode.FENCED_INSTANCE_ID}
+NOT_A_MEMBER: Final = {
+    ErrorCode.UNKNOWN_MEMBER_ID,
+    ErrorCode.FENCED_MEMBER_EPOCH,
+    ErrorCode.FENCED_INSTANCE_ID,
+}
 
 
 class ConsumerMember:
@@ -56,10 +60,10 @@ class ConsumerMember:
         self._chance: random.Random
         self._client, self._chance, process = workload.client(name)
         self._ids: dict[bytes, str] = {}  # of topics
-        self._lives = 0
+        self._incarnations = 0
         self._epoch = -1
-        self._tells_all = True
-        self._told: set[TopicPartition] = set()
+        self._sends_all_fields = True
+        self._assigned: set[TopicPartition] = set()
         self._answered_s = 0.0  # when the last answered heartbeat was sent
         self._revokes_since_s: float | None = None
         self.owned: set[TopicPartition] = set()
@@ -68,7 +72,7 @@ class ConsumerMember:
 
     @property
     def is_joined(self) -> bool:
-        return self._epoch > 0 and self.owned == self._told
+        return self._epoch > 0 and self.owned == self._assigned
 
     @property
     def is_safe_until_s(self) -> float:
@@ -83,7 +87,7 @@ class ConsumerMember:
 
     @property
     def _member_id(self) -> str:
-        return f"{self.name}.{self._lives}"
+        return f"{self.name}.{self._incarnations}"
 
     @property
     def _now_s(self) -> float:
@@ -93,36 +97,36 @@ class ConsumerMember:
         while not self._workload.stopping:
             try:
                 if self._epoch < 0:
-                    await self._learn_topics()
-                    await self._beat()
+                    await self._fetch_topic_ids()
+                    await self._heartbeat()
                 else:
                     await pause(self._chance, self._pause_s)
                     await self._act()
             except KafkaError as error:
-                self._workload.judge(error)
+                self._workload.check_error(error)
                 self._workload.world.trace("consumer", f"{self.name} {error.code.name}")
-                if error.code in OUT:
-                    self._forget()
+                if error.code in NOT_A_MEMBER:
+                    self._reset()
                 elif error.code is not ErrorCode.STALE_MEMBER_EPOCH:
                     self._client.forget_coordinator(self._history.group)
-                    self._tells_all = True
+                    self._sends_all_fields = True
                 await pause(self._chance)
         self._client.close()
 
-    def _forget(self) -> None:
-        self._epoch, self._tells_all, self._revokes_since_s = -1, True, None
-        self._told, self.owned = set(), set()
+    def _reset(self) -> None:
+        self._epoch, self._sends_all_fields, self._revokes_since_s = -1, True, None
+        self._assigned, self.owned = set(), set()
 
     async def _act(self) -> None:
         dice = self._chance.random()
         if dice < 0.04 and not self.is_calm:
             await self._leave()
-        elif dice < 0.4 and self.owned & self._told:
-            await self._commit(self._chance.choice(sorted(self.owned & self._told)))
+        elif dice < 0.4 and self.owned & self._assigned:
+            await self._commit(self._chance.choice(sorted(self.owned & self._assigned)))
         else:
-            await self._beat()
+            await self._heartbeat()
 
-    async def _learn_topics(self) -> None:
+    async def _fetch_topic_ids(self) -> None:
         """Fetch the topic ids; a node that has just started may not know all topics yet."""
         while len(self._ids) < len(self._topics):
             found = await self._client.refresh(self._topics)
@@ -131,47 +135,47 @@ class ConsumerMember:
 
     # ---- heartbeats --------------------------------------------------------------------------------------
 
-    async def _beat(self) -> None:
+    async def _heartbeat(self) -> None:
         """Send a heartbeat with the owned partitions, and take over the assignment of the response."""
         joins = self._epoch < 0
-        self.owned &= self._told
-        tells_all = joins or self._tells_all
+        self.owned &= self._assigned
+        sends_all_fields = joins or self._sends_all_fields
         request = ConsumerGroupHeartbeatRequest(
             group_id=self._history.group,
             member_id=self._member_id,
             member_epoch=0 if joins else self._epoch,
             instance_id=self._instance,
-            rebalance_timeout_ms=REBALANCE_MS if tells_all else -1,
-            subscribed_topic_names=([] if self._regex else list(self._topics)) if tells_all else None,
-            subscribed_topic_regex=(self._regex or "") if tells_all else None,
+            rebalance_timeout_ms=REBALANCE_MS if sends_all_fields else -1,
+            subscribed_topic_names=([] if self._regex else list(self._topics)) if sends_all_fields else None,
+            subscribed_topic_regex=(self._regex or "") if sends_all_fields else None,
             topic_partitions=[] if joins else self._as_topics(),
         )
         coordinator = await self._client.coordinator_of(self._history.group)
         sent_s = self._now_s
         answer = await self._client.ask(coordinator, request, ConsumerGroupHeartbeatResponse)
         check(answer.error_code, answer.error_message)
-        self._answered_s, self._epoch, self._tells_all = sent_s, answer.member_epoch, False
+        self._answered_s, self._epoch, self._sends_all_fields = sent_s, answer.member_epoch, False
         if answer.assignment is not None:
-            await self._hear(answer.assignment.topic_partitions, sent_s)
-        self._revokes_since_s = (self._revokes_since_s or sent_s) if self.owned - self._told else None
+            await self._take_assignment(answer.assignment.topic_partitions)
+        self._revokes_since_s = (self._revokes_since_s or sent_s) if self.owned - self._assigned else None
 
-    async def _hear(self, assignment: Sequence[TopicPartitions], sent_s: float) -> None:
-        self._told = {
+    async def _take_assignment(self, assignment: Sequence[TopicPartitions]) -> None:
+        self._assigned = {
             TopicPartition(self._ids[bytes(topic.topic_id)], number)
             for topic in assignment
             if bytes(topic.topic_id) in self._ids
             for number in topic.partitions
         }
-        new = sorted(self._told - self.owned)
-        self._workload.world.trace("assigned", f"{self.name} {self._epoch} {sorted(self._told)}")
+        new = sorted(self._assigned - self.owned)
+        self._workload.world.trace("assigned", f"{self.name} {self._epoch} {sorted(self._assigned)}")
         for partition in new:
-            self._history.given(self, partition, self._now_s)
-        self.owned |= self._told
+            self._history.note_received(self, partition, self._now_s)
+        self.owned |= self._assigned
         for partition in new:
             at_least = self._history.offsets.of(partition).highest
             found = await self._client.committed(self._history.group, partition)
             if self._history.owner(partition) is self:
-                self._history.offsets.found(partition, found, at_least=at_least)
+                self._history.offsets.check_fetched(partition, found, at_least=at_least)
 
     def _as_topics(self) -> list[TopicPartitions]:
         return [
@@ -188,16 +192,16 @@ class ConsumerMember:
             member_epoch=-1 if self._instance is None else -2,
             instance_id=self._instance,
         )
-        self._forget()
+        self._reset()
         coordinator = await self._client.coordinator_of(self._history.group)
         answer = await self._client.ask(coordinator, request, ConsumerGroupHeartbeatResponse)
-        self._lives += 1
+        self._incarnations += 1
         check(answer.error_code, answer.error_message)
 
     # ---- commits -----------------------------------------------------------------------------------------
 
     async def _commit(self, partition: TopicPartition) -> None:
-        """Commit an offset; leave without an answer, as a later commit might be overtaken by this one."""
+        """Commit an offset. If there is no answer, leave: this commit might take effect after a later one."""
         offsets = self._history.offsets
         offset = max(offsets.of(partition).attempted) + 1
         owner = self._history.owner(partition)
@@ -211,8 +215,8 @@ class ConsumerMember:
                 member_id=self._member_id,
             )
         except KafkaError as error:
-            if error.code not in OUT and error.code is not ErrorCode.STALE_MEMBER_EPOCH:
+            if error.code not in NOT_A_MEMBER and error.code is not ErrorCode.STALE_MEMBER_EPOCH:
                 self._client.forget_coordinator(self._history.group)
                 await self._leave()
             raise
-        self._history.committed(self, partition, offset, owner_then=owner)
+        self._history.note_committed(self, partition, offset, owner_then=owner)

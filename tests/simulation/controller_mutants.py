@@ -1,28 +1,22 @@
 """Mutants that remove one protection of separate controllers each; the scenario detects every one."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 from ottla.metadata_raft.broker_sessions import BrokerSessions
 from ottla.metadata_raft.image import MetadataImage
 from ottla.node.metadata import metadata_observer
 from ottla.node.net import link_door
-from tests.simulation.controller_stories import OPTIONS, the_active_controller_fails
-from tests.simulation.mutants import Mutant, Patch
-from tests.simulation.simulation import Simulation
+from tests.simulation.controller_scenarios import OPTIONS, the_active_controller_fails
+from tests.simulation.mutants import Mutant, Patch, add_mutant, played
 
 MAX_SEEDS: Final = 10
 CONTROLLER_MUTANTS: list[Mutant] = []
 
 
-def controller_mutant(plant: Callable[[Patch], None]) -> Callable[[Patch], None]:
-    """Add a mutant to the list."""
-    CONTROLLER_MUTANTS.append(Mutant(plant=plant, run=_play, seeds=range(MAX_SEEDS)))
-    return plant
-
-
-def _play(seed: int) -> object:
-    return Simulation(seed, OPTIONS).play(the_active_controller_fails)
+controller_mutant = add_mutant(
+    CONTROLLER_MUTANTS, played(the_active_controller_fails, OPTIONS), seeds=MAX_SEEDS
+)
 
 
 @controller_mutant
@@ -32,7 +26,7 @@ def links_of_voters_are_taken_for_requests(patch: Patch) -> None:
 
 
 @controller_mutant
-def a_new_controller_takes_brokers_that_it_has_not_heard_for_dead(patch: Patch) -> None:
+def a_new_controller_grants_no_sessions(patch: Patch) -> None:
     grant_all = BrokerSessions.grant_all
 
     def grant_none(

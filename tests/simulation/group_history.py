@@ -14,11 +14,11 @@ from tests.simulation.virtual_loop import SimulationError
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ownership:
-    """The partitions of a member in a generation, with the id of the assignment (`deal`)."""
+    """The partitions of a member in a generation, with the id of the assignment."""
 
     generation_id: int
     member_id: str
-    deal: str
+    assignment_id: str
     partitions: Sequence[TopicPartition]
 
 
@@ -38,21 +38,22 @@ class GroupHistory:
         self.may_lose = may_lose
         self.generation_id = -1  # the latest of which a member received its assignment
         self.offsets: dict[TopicPartition, MemberOffsets] = {}
-        self._deals: dict[int, str] = {}
+        self._assignment_ids: dict[int, str] = {}
         self._owners: dict[tuple[int, TopicPartition], str] = {}
 
     def of(self, partition: TopicPartition) -> MemberOffsets:
         return self.offsets.setdefault(partition, MemberOffsets())
 
-    def joined(self, owned: Ownership) -> None:
+    def note_joined(self, owned: Ownership) -> None:
         """Note and check an assignment that a member received."""
         if self.may_lose:
             return
         generation_id = owned.generation_id
-        deal = self._deals.setdefault(generation_id, owned.deal)
-        if deal != owned.deal:
+        known = self._assignment_ids.setdefault(generation_id, owned.assignment_id)
+        if known != owned.assignment_id:
             raise SimulationError(
-                f"group {self.group} has two assignments in generation {generation_id}: {deal}, {owned.deal}"
+                f"group {self.group} has two assignments in generation {generation_id}:"
+                f" {known}, {owned.assignment_id}"
             )
         for partition in owned.partitions:
             owner = self._owners.setdefault((generation_id, partition), owned.member_id)
@@ -62,7 +63,7 @@ class GroupHistory:
                 )
         self.generation_id = max(self.generation_id, generation_id)
 
-    def found(
+    def check_fetched(
         self, partition: TopicPartition, offset: int, *, at_least: int, generation_id: int | None = None
     ) -> None:
         """Check a committed offset that a member fetched, or with None a client at the end of the run.
@@ -81,7 +82,7 @@ class GroupHistory:
             )
         offsets.highest = max(offset, offsets.highest)
 
-    def committed(
+    def note_committed(
         self, partition: TopicPartition, offset: int, *, generation_id: int, latest_then: int
     ) -> None:
         """Note an acknowledged commit; `latest_then` is the latest generation when it was sent."""

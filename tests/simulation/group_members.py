@@ -68,7 +68,7 @@ class GroupMember:
         self._chance: random.Random
         self._client, self._chance, process = workload.client(name)
         self._member_id = ""
-        self._deals = 0
+        self._assignment_count = 0
         self._owned: Ownership | None = None
         workload.spawn(process, self._run())
 
@@ -86,7 +86,7 @@ class GroupMember:
                     await self._act(self._owned)
             except KafkaError as error:
                 self._owned = None
-                self._workload.judge(error)
+                self._workload.check_error(error)
                 self._workload.world.trace("rejoin", f"{self._name} {error.code.name}")
                 if error.code is ErrorCode.UNKNOWN_MEMBER_ID:
                     self._member_id = ""
@@ -132,33 +132,35 @@ class GroupMember:
             member_id=self._member_id,
             protocol_type="consumer",
             protocol_name=PROTOCOL,
-            assignments=self._deal(joined.members) if joined.leader == joined.member_id else [],
+            assignments=self._assign(joined.members) if joined.leader == joined.member_id else [],
         )
         synced = await self._client.ask(coordinator, sync, SyncGroupResponse, timeout_s=JOIN_TIMEOUT_S)
         check(synced.error_code)
-        deal, _, numbers = bytes(synced.assignment).decode().partition(":")
+        assignment_id, _, numbers = bytes(synced.assignment).decode().partition(":")
         owned = Ownership(
             generation_id=joined.generation_id,
             member_id=self._member_id,
-            deal=deal,
+            assignment_id=assignment_id,
             partitions=[self._partitions[int(number)] for number in numbers.split(",") if number],
         )
         self._workload.world.trace("joined", f"{self._name} {owned.generation_id} {numbers}")
-        if deal:
-            self._history.joined(owned)
+        if assignment_id:
+            self._history.note_joined(owned)
         for partition in owned.partitions:
             at_least = self._history.of(partition).highest
             found = await self._client.committed(self._history.group, partition)
-            self._history.found(partition, found, at_least=at_least, generation_id=owned.generation_id)
+            self._history.check_fetched(
+                partition, found, at_least=at_least, generation_id=owned.generation_id
+            )
         self._owned = owned
 
-    def _deal(self, members: Sequence[JoinGroupResponseMember]) -> list[SyncGroupRequestAssignment]:
+    def _assign(self, members: Sequence[JoinGroupResponseMember]) -> list[SyncGroupRequestAssignment]:
         """Return an assignment of the partitions to the members in turn, with an id of its own."""
-        self._deals += 1
+        self._assignment_count += 1
         return [
             SyncGroupRequestAssignment(
                 member_id=member.member_id,
-                assignment=f"{self._name}-{self._deals}:{numbers}".encode(),
+                assignment=f"{self._name}-{self._assignment_count}:{numbers}".encode(),
             )
             for place, member in enumerate(members)
             for numbers in (",".join(map(str, range(place, len(self._partitions), len(members)))),)
@@ -191,7 +193,7 @@ class GroupMember:
                 self._client.forget_coordinator(history.group)
                 await self._leave()
             raise
-        history.committed(partition, offset, generation_id=owned.generation_id, latest_then=latest)
+        history.note_committed(partition, offset, generation_id=owned.generation_id, latest_then=latest)
 
     async def _leave(self) -> None:
         request = LeaveGroupRequest(

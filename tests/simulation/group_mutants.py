@@ -29,7 +29,7 @@ from ottla.groupcoord.offsets import offset_commit, offset_fetch
 from ottla.groupcoord.offsets.pending_offsets import PendingOffsets
 from ottla.groupcoord.shard import GroupShard
 from tests.property.test_group_model import Model
-from tests.simulation.mutants import Mutant, Patch
+from tests.simulation.mutants import Mutant, Patch, Plant, add_mutant
 
 EXAMPLES_PER_SEED: Final = 25
 MAX_SEEDS: Final = 40
@@ -52,26 +52,21 @@ def play(number: int) -> None:
     )
 
 
-def group_mutant(*first: int) -> Callable[[Callable[[Patch], None]], Callable[[Patch], None]]:
-    """Add a mutant to the list; the seeds `first` have detected it and are tried first."""
-
-    def enter(plant: Callable[[Patch], None]) -> Callable[[Patch], None]:
-        GROUP_MUTANTS.append(Mutant(plant=plant, run=play, seeds=(*first, *range(MAX_SEEDS))))
-        return plant
-
-    return enter
+def group_mutant(*first: int) -> Callable[[Plant], Plant]:
+    """Add a mutant that the model must detect; the seeds `first` have detected it."""
+    return add_mutant(GROUP_MUTANTS, play, *first, seeds=MAX_SEEDS)
 
 
 # ---- offsets -----------------------------------------------------------------------------------------------
 
 
 @group_mutant(4)
-def commits_of_any_generation_are_taken(patch: Patch) -> None:
+def commits_of_any_generation_are_accepted(patch: Patch) -> None:
     patch.setattr(ClassicGroup, "check_generation", lambda *_: None)
 
 
 @group_mutant(4)
-def a_fenced_instance_commits_on(patch: Patch) -> None:
+def a_fenced_instance_may_commit(patch: Patch) -> None:
     validate = ClassicGroup.validate_member
     patch.setattr(
         ClassicGroup, "validate_member", lambda group, member_id, instance: validate(group, member_id, None)
@@ -80,10 +75,10 @@ def a_fenced_instance_commits_on(patch: Patch) -> None:
 
 @group_mutant()
 def offsets_are_shown_before_they_are_committed(patch: Patch) -> None:
-    def hasty(token: int, result: Result, shows_state: bool = False) -> Reply:
+    def at_once(token: int, result: Result, shows_state: bool = False) -> Reply:
         return Reply(token, result)
 
-    patch.setattr(offset_fetch, "Reply", hasty)
+    patch.setattr(offset_fetch, "Reply", at_once)
 
 
 @group_mutant(7)
@@ -92,8 +87,8 @@ def a_removed_offset_is_still_pending(patch: Patch) -> None:
 
 
 @group_mutant()
-def the_last_marker_wins_whatever_was_written_when(patch: Patch) -> None:
-    patch.setattr(PendingOffsets, "_beat", lambda *_: None)
+def the_last_marker_wins_over_later_commits(patch: Patch) -> None:
+    patch.setattr(PendingOffsets, "_supersede", lambda *_: None)
 
 
 @group_mutant()
@@ -111,44 +106,46 @@ def offsets_of_a_topic_that_is_read_expire(patch: Patch) -> None:
 # ---- classic groups ----------------------------------------------------------------------------------------
 
 
-@group_mutant(11)
-def assignments_are_given_out_before_they_are_committed(patch: Patch) -> None:
+@group_mutant(40)
+def assignments_are_sent_before_they_are_committed(patch: Patch) -> None:
     sync = coordinator.sync_group
 
-    def hasty(shard: GroupShard, group: ClassicGroup | None, command: SyncGroup, now_ms: int) -> list[Effect]:
+    def at_once(
+        shard: GroupShard, group: ClassicGroup | None, command: SyncGroup, now_ms: int
+    ) -> list[Effect]:
         effects = sync(shard, group, command, now_ms)
         return sorted(effects, key=lambda effect: isinstance(effect, Append))
 
-    patch.setattr(coordinator, "sync_group", hasty)
+    patch.setattr(coordinator, "sync_group", at_once)
 
 
 @group_mutant()
-def a_generation_has_the_number_of_the_one_before(patch: Patch) -> None:
+def a_generation_repeats_the_id_of_the_previous_one(patch: Patch) -> None:
     start = ClassicGroup.start_generation
 
-    def again(group: ClassicGroup, now_ms: int) -> None:
+    def with_same_id(group: ClassicGroup, now_ms: int) -> None:
         before = group.generation_id
         start(group, now_ms)
         group.generation_id = max(before, 1)
 
-    patch.setattr(ClassicGroup, "start_generation", again)
+    patch.setattr(ClassicGroup, "start_generation", with_same_id)
 
 
 # ---- consumer groups ---------------------------------------------------------------------------------------
 
 
 @group_mutant()
-def partitions_are_given_while_others_own_them(patch: Patch) -> None:
+def partitions_are_assigned_while_others_own_them(patch: Patch) -> None:
     patch.setattr(ConsumerGroup, "owner_epoch", lambda *_: NO_OWNER)
 
 
 @group_mutant()
-def members_go_on_before_they_gave_up_what_they_should(patch: Patch) -> None:
+def members_advance_before_they_revoke(patch: Patch) -> None:
     patch.setattr(reconciliation, "owns_any", lambda *_: False)
 
 
 @group_mutant()
-def a_target_is_made_without_who_joins(patch: Patch) -> None:
+def the_target_assignment_lacks_the_joining_member(patch: Patch) -> None:
     compute = group_epoch.compute_target
 
     def without(*args: Any, **kwargs: Any) -> Any:
@@ -167,24 +164,24 @@ def an_expression_outlives_its_last_subscriber(patch: Patch) -> None:
     patch.setattr(consumer_group_heartbeat, "change_regex", keep)
 
 
-@group_mutant(12)
-def what_a_member_owns_is_free_when_it_is_away(patch: Patch) -> None:
+@group_mutant(5)
+def partitions_of_an_absent_static_member_are_free(patch: Patch) -> None:
     own = ConsumerGroup._own
 
-    def unless_away(group: ConsumerGroup, member: ConsumerMember) -> None:
+    def unless_absent(group: ConsumerGroup, member: ConsumerMember) -> None:
         if member.member_epoch >= 0:
             own(group, member)
 
-    patch.setattr(ConsumerGroup, "_own", unless_away)
+    patch.setattr(ConsumerGroup, "_own", unless_absent)
 
 
 @group_mutant(3)
-def an_old_epoch_commits_for_what_others_own_by_now(patch: Patch) -> None:
+def an_old_member_epoch_may_commit_for_partitions_of_others(patch: Patch) -> None:
     patch.setattr(offset_commit, "check_partition", lambda *_: None)
 
 
 @group_mutant()
-def a_consumer_group_that_goes_leaves_its_members_behind(patch: Patch) -> None:
+def a_deleted_consumer_group_leaves_member_records(patch: Patch) -> None:
     """They stay in the log, and return with the next coordinator after a compaction."""
     patch.setattr(
         ConsumerGroup,
@@ -193,8 +190,8 @@ def a_consumer_group_that_goes_leaves_its_members_behind(patch: Patch) -> None:
     )
 
 
-@group_mutant(2)
-def who_is_out_leaves_the_epoch_as_it_is(patch: Patch) -> None:
+@group_mutant(1)
+def a_removed_member_does_not_bump_the_group_epoch(patch: Patch) -> None:
     record = consumer_membership.epoch_record
     patch.setattr(
         consumer_membership, "epoch_record", lambda group_id, epoch, value: record(group_id, epoch - 1, value)
@@ -202,7 +199,7 @@ def who_is_out_leaves_the_epoch_as_it_is(patch: Patch) -> None:
 
 
 @group_mutant(2)
-def other_topics_are_no_new_epoch(patch: Patch) -> None:
+def changed_topics_do_not_bump_the_group_epoch(patch: Patch) -> None:
     bump = group_epoch.bump_group_epoch
 
     def same(*args: Any, bumps: bool) -> int:
@@ -213,4 +210,4 @@ def other_topics_are_no_new_epoch(patch: Patch) -> None:
 
 @group_mutant()
 def sessions_are_not_started_by_a_new_coordinator(patch: Patch) -> None:
-    patch.setattr(coordinator, "timers_of_loaded", lambda *_: [])
+    patch.setattr(coordinator, "start_consumer_group", lambda *_: [])

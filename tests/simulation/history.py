@@ -1,4 +1,4 @@
-"""The history of what clients did and what the cluster answered, with the checks that it is consistent.
+"""The history of clients' requests and the cluster's responses, with the checks that it is consistent.
 
 Checked during the run: an offset of a partition shows the same record to all readers. Checked at the end:
 each record acknowledged with acks=all is at its offset; each producer's records are in the order in which it
@@ -22,7 +22,7 @@ class PartitionHistory:
     acknowledged: dict[int, bytes] = field(default_factory=dict)
     read: dict[int, bytes] = field(default_factory=dict)
     attempted: set[bytes] = field(default_factory=set)
-    delete_asked: int = 0  # records below may be gone
+    delete_requested: int = 0  # records below may be gone
     deleted: int = 0  # records below are gone
 
 
@@ -60,55 +60,55 @@ class History:
 
     def acknowledge(self, topic_partition: TopicPartition, base_offset: int, values: list[bytes]) -> None:
         """Note and check a produce request with acks=all that was acknowledged at an offset."""
-        told = self.of(topic_partition)
+        history = self.of(topic_partition)
         if self.may_lose:
             return
         if base_offset < 0:
             raise SimulationError(f"{topic_partition} has acknowledged {values[0][:24]!r} at {base_offset}")
         for offset, value in enumerate(values, base_offset):
-            for known in (told.acknowledged, told.read):
+            for known in (history.acknowledged, history.read):
                 if known.get(offset, value) != value:
                     raise SimulationError(
                         f"{topic_partition} offset {offset} is acknowledged as {value[:24]!r}"
                         f" and was {known[offset][:24]!r}"
                     )
-            told.acknowledged[offset] = value
+            history.acknowledged[offset] = value
 
-    def saw(self, topic_partition: TopicPartition, offset: int, value: bytes) -> None:
+    def note_read(self, topic_partition: TopicPartition, offset: int, value: bytes) -> None:
         """Note and check a record that a consumer read."""
-        told = self.of(topic_partition)
+        history = self.of(topic_partition)
         if self.may_lose:
             return
-        for known in (told.acknowledged, told.read):
+        for known in (history.acknowledged, history.read):
             if known.get(offset, value) != value:
                 raise SimulationError(
                     f"{topic_partition} offset {offset} shows {value[:24]!r} and was {known[offset][:24]!r}"
                 )
-        if value not in told.attempted:
+        if value not in history.attempted:
             raise SimulationError(f"{topic_partition} {offset} shows {value[:24]!r}, which was not sent")
-        told.read[offset] = value
+        history.read[offset] = value
 
-    def deleted(self, topic_partition: TopicPartition, offset: int, low_watermark: int) -> None:
+    def note_deleted(self, topic_partition: TopicPartition, offset: int, low_watermark: int) -> None:
         """Note and check an answered DeleteRecords up to `offset`."""
-        told = self.of(topic_partition)
+        history = self.of(topic_partition)
         if low_watermark < offset:
             raise SimulationError(
                 f"{topic_partition} was deleted up to {offset}, and its low watermark is {low_watermark}"
             )
-        told.deleted = max(told.deleted, offset)
+        history.deleted = max(history.deleted, offset)
         self.on_deleted(topic_partition, offset)
 
     def check_end(self, topic_partition: TopicPartition, content: Content) -> None:
         """Compare with the content of the partition after recovery."""
-        told, start, values = self.of(topic_partition), content.start_offset, content.values
+        history, start, values = self.of(topic_partition), content.start_offset, content.values
         if self.may_lose:
             return
-        if not told.deleted <= start <= max(told.deleted, told.delete_asked):
+        if not history.deleted <= start <= max(history.deleted, history.delete_requested):
             raise SimulationError(
-                f"{topic_partition} starts at {start}; records were deleted up to {told.deleted},"
-                f" and requested up to {told.delete_asked}"
+                f"{topic_partition} starts at {start}; records were deleted up to {history.deleted},"
+                f" and requested up to {history.delete_requested}"
             )
-        for name, known in (("acknowledged", told.acknowledged), ("read before", told.read)):
+        for name, known in (("acknowledged", history.acknowledged), ("read before", history.read)):
             for offset, value in known.items():
                 if offset >= start and values.get(offset) != value:
                     there = values.get(offset)
@@ -116,13 +116,15 @@ class History:
                         f"{topic_partition} offset {offset} was {name} as {value[:24]!r} and is"
                         f" {'gone' if there is None else repr(there[:24])}, of {len(values)} records"
                     )
-        self._check_order(topic_partition, told, content)
+        self._check_order(topic_partition, history, content)
 
-    def _check_order(self, topic_partition: TopicPartition, told: PartitionHistory, content: Content) -> None:
+    def _check_order(
+        self, topic_partition: TopicPartition, history: PartitionHistory, content: Content
+    ) -> None:
         """Check that each producer's records are in the order in which it sent them, none twice."""
         last_of: dict[bytes, int] = {}
         for offset, value in sorted(content.values.items()):
-            if value not in told.attempted:
+            if value not in history.attempted:
                 raise SimulationError(f"{topic_partition} has {value[:24]!r} at {offset}, which was not sent")
             producer, number = _sender_of(value)
             if last_of.get(producer, -1) >= number:

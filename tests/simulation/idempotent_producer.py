@@ -22,8 +22,8 @@ from tests.simulation.workload import LOST, Workload
 from tests.simulation.world import START_MS
 
 MAX_RECORDS: Final = 5  # in a batch
-IMPATIENCE: Final = 0.03  # the probability that a request is given up early
-# The first sequence of a producer is free: this one soon wraps around.
+GIVE_UP_CHANCE: Final = 0.03  # the probability that a request is given up early
+# A producer may begin with any sequence; from this one on, sequences soon wrap around.
 NEAR_THE_LAST_SEQUENCE: Final = MAX_SEQUENCE - 100
 
 # Makes the headers of a new record of a partition, from random numbers and the time in ms.
@@ -58,7 +58,7 @@ async def _init_producer(workload: Workload, client: SimClient, chance: random.R
         try:
             return await client.init_producer_id()
         except KafkaError as error:
-            workload.judge(error)
+            workload.check_error(error)
             await pause(chance)
 
 
@@ -87,8 +87,8 @@ class _Sender:
         self._next_number = 0
         self._next_sequence = chance.choice((0, NEAR_THE_LAST_SEQUENCE)) if max_in_flight > 1 else 0
         self._unacknowledged: list[Batch] = []  # to be sent again, oldest first
-        # The first sequence is free as long as the leader does not know the producer, so the second batch
-        # waits for the first one's answer.
+        # A leader that does not know the producer accepts any sequence, so the second batch waits until the
+        # first is acknowledged.
         self._is_known = False
 
     async def run(self, pause_s: float) -> None:
@@ -103,7 +103,7 @@ class _Sender:
             if failure is None:
                 await workload.rest(pause_s * chance.random() * 2)
                 continue
-            workload.judge(failure)
+            workload.check_error(failure)
             if failure.code in LOST:
                 return
             self._client.forget_leader(self._partition)
@@ -112,29 +112,29 @@ class _Sender:
     async def _send(self, endpoint: tuple[str, int]) -> KafkaError | None:
         """Send the batches without an acknowledgement again, or else new ones; return the first error.
 
-        So no more batches than were in flight follow the first one without an acknowledgement.
+        So at most the batches that were in flight follow the first one without an acknowledgement.
         """
         again = iter(self._unacknowledged)
-        refused = await send_in_order(
+        rejected = await send_in_order(
             self._client,
             endpoint,
             again if self._unacknowledged else self._new_batches(),
             acknowledge=self._acknowledge,
             max_in_flight=self._max_in_flight,
-            patience_s=self._patience_s,
+            give_up_after_s=self._give_up_after_s,
         )
-        self._unacknowledged = [*(one.batch for one in refused), *again]
-        for batch, error in refused:
+        self._unacknowledged = [*(one.batch for one in rejected), *again]
+        for batch, error in rejected:
             self._workload.world.trace(
                 "refused", f"{self._name} {self._partition} {batch.sequence} {error.code.name}"
             )
-        for _, error in refused[1:]:
+        for _, error in rejected[1:]:
             if error.code not in LOST:
-                self._workload.judge(error)
-        return refused[0].error if refused else None
+                self._workload.check_error(error)
+        return rejected[0].error if rejected else None
 
-    def _patience_s(self) -> float | None:
-        if self._max_in_flight == 1 or self._chance.random() >= IMPATIENCE:
+    def _give_up_after_s(self) -> float | None:
+        if self._max_in_flight == 1 or self._chance.random() >= GIVE_UP_CHANCE:
             return None
         return 0.1 * self._chance.random()
 
@@ -143,7 +143,6 @@ class _Sender:
         workload.world.trace("acknowledged", f"{self._name} {self._partition} {batch.sequence} at {offset}")
         workload.history.acknowledge(self._partition, offset, batch.values)
         workload.produced += len(batch.values)
-        workload.last_success_s = workload.world.loop.now_s
         self._is_known = True
 
     def _new_batches(self) -> Iterator[Batch]:

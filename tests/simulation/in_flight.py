@@ -30,7 +30,7 @@ class Batch(NamedTuple):
     request: ProduceRequest
 
 
-class Refused(NamedTuple):
+class RejectedBatch(NamedTuple):
     """A batch without an acknowledgement, and its error."""
 
     batch: Batch
@@ -45,34 +45,34 @@ async def send_in_order(
     acknowledge: Callable[[Batch, int], None],
     max_in_flight: int = MAX_IN_FLIGHT,
     max_version: int = LAST_VERSION_WITH_NAMES,
-    patience_s: Callable[[], float | None] = lambda: None,
-) -> list[Refused]:
+    give_up_after_s: Callable[[], float | None] = lambda: None,
+) -> list[RejectedBatch]:
     """Send batches until one is rejected or none is left; return the rejected ones in order.
 
     The first of them has the cause. `batches` keeps what was not sent. `acknowledge` is called with each base
-    offset. `patience_s` returns how long to wait for the next response; after that all batches under way
+    offset. `give_up_after_s` returns how long to wait for the next response; after that all batches under way
     count as timed out, although they may still arrive.
     """
     connection = await client.connect(endpoint)
-    on_the_way: deque[tuple[Batch, asyncio.Task[ProduceResponse]]] = deque()
-    refused: list[Refused] = []
+    in_flight: deque[tuple[Batch, asyncio.Task[ProduceResponse]]] = deque()
+    rejected: list[RejectedBatch] = []
     while True:
-        while not refused and len(on_the_way) < max_in_flight and (batch := next(batches, None)) is not None:
-            asked = connection.request(
+        while not rejected and len(in_flight) < max_in_flight and (batch := next(batches, None)) is not None:
+            response = connection.request(
                 batch.request, ProduceResponse, timeout_s=REQUEST_TIMEOUT_S, max_version=max_version
             )
-            on_the_way.append((batch, asyncio.create_task(asked)))
-        if not on_the_way:
-            return refused
-        await asyncio.wait([on_the_way[0][1]], timeout=patience_s())
-        if not on_the_way[0][1].done():
+            in_flight.append((batch, asyncio.create_task(response)))
+        if not in_flight:
+            return rejected
+        await asyncio.wait([in_flight[0][1]], timeout=give_up_after_s())
+        if not in_flight[0][1].done():
             client.drop_connection(endpoint)
-            for batch, answer in on_the_way:
+            for batch, answer in in_flight:
                 answer.add_done_callback(asyncio.Task.exception)  # retrieve its result, which has no reader
-                refused.append(Refused(batch, KafkaError(ErrorCode.REQUEST_TIMED_OUT)))
-            return refused
-        batch, answer = on_the_way.popleft()
+                rejected.append(RejectedBatch(batch, KafkaError(ErrorCode.REQUEST_TIMED_OUT)))
+            return rejected
+        batch, answer = in_flight.popleft()
         try:
             acknowledge(batch, base_offset_of(answer.result()))
         except KafkaError as error:
-            refused.append(Refused(batch, error))
+            rejected.append(RejectedBatch(batch, error))

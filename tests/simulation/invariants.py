@@ -21,8 +21,8 @@ from ottla.node.replica.partition import Partition
 from tests.simulation.virtual_loop import Process, SimulationError
 from tests.simulation.world import VirtualNode, World
 
-# Compared at once when a replica is checked; the rest follows in later turns.
-MAX_BYTES_A_LOOK = 1_000_000
+# The bytes that one check of a replica compares; the rest follows in later turns.
+MAX_BYTES_PER_CHECK = 1_000_000
 CLOCK_TOLERANCE_S = 0.001
 LATE_S = 20.0  # longer than any pause of a process
 
@@ -63,7 +63,6 @@ class Invariants:
         # (leader epoch, offset): leaders of later epochs have deleted the records below the offset.
         self.deleted: dict[TopicPartition, list[tuple[int, int]]] = {}
         self.highest_version = -1
-        self.looks = 0
         self._seen: dict[Partition, _Seen] = {}
         self._commands: dict[Process, dict[int, tuple[float, str]]] = {}
         self._versions: dict[Process, int] = {}
@@ -73,7 +72,7 @@ class Invariants:
         self._nodes: dict[str, VirtualNode] = {node.host.name: node for node in world.nodes}
         world.loop.after_turn = self.after_turn
 
-    def records_are_deleted(self, topic_partition: TopicPartition, offset: int) -> None:
+    def note_deletion(self, topic_partition: TopicPartition, offset: int) -> None:
         """Note a deletion that a client saw answered.
 
         No topic of that name may have existed before, as deletions are kept by name.
@@ -94,11 +93,10 @@ class Invariants:
                 continue
             if node.broker.quorum_services is None:
                 continue
-            self.looks += 1
             self._watch_commands(node, process)
-            self._look_at_contact(node, process)
-            self._look_at_quorum(node, process)
-            self._look_at_metadata(node, process)
+            self._check_contact(node, process)
+            self._check_quorum(node, process)
+            self._check_metadata(node, process)
             seen_of = self._seen
             for partition in node.broker.services.replica_manager if node.broker.view.has_services else ():
                 seen, log = seen_of.get(partition), partition.log
@@ -111,7 +109,7 @@ class Invariants:
                     or seen.is_leader != partition.is_leader
                     or seen.log is not log
                 ):
-                    self._look_at_partition(process, partition)
+                    self._check_partition(process, partition)
 
     # ---- commands ----------------------------------------------------------------------------------------
 
@@ -126,20 +124,20 @@ class Invariants:
             self._contacts[process] = now_s
             self._silent.add(process)
 
-            def taken(sent_s: float) -> None:
+            def note_contact(sent_s: float) -> None:
                 self._contacts[process] = sent_s
                 self._silent.discard(process)
 
-            metadata.submit = _watched(metadata.submit, open_commands, taken, self.world)  # type: ignore[method-assign]
-            metadata.handle_commit = _looked_at(metadata.handle_commit, self.world)  # type: ignore[method-assign]
+            metadata.submit = _watched(metadata.submit, open_commands, note_contact, self.world)  # type: ignore[method-assign]
+            metadata.handle_commit = _checked(metadata.handle_commit, self.world)  # type: ignore[method-assign]
         if open_commands:
-            deadline_s, what = next(iter(open_commands.values()))
+            deadline_s, name = next(iter(open_commands.values()))
             if now_s > deadline_s + LATE_S:
                 raise SimulationError(
-                    f"{process!r} {what} has not ended {now_s - deadline_s:.1f} s after its timeout"
+                    f"{process!r} {name} has not ended {now_s - deadline_s:.1f} s after its timeout"
                 )
 
-    def _look_at_contact(self, node: VirtualNode, process: Process) -> None:
+    def _check_contact(self, node: VirtualNode, process: Process) -> None:
         """Check that a node is cut off exactly when no leader accepted a heartbeat of it for a session."""
         assert node.broker is not None
         if not node.broker.config.is_broker:  # a controller sends no heartbeats
@@ -149,13 +147,13 @@ class Invariants:
         is_cut_off = contact.cut_off_since_ms(now_s) is not None
         if silence_s > contact.limit_s + CLOCK_TOLERANCE_S and not is_cut_off:
             raise SimulationError(f"{process!r} is not cut off after {silence_s:.3f} s of silence")
-        has_begun = process not in self._silent
-        if has_begun and silence_s < contact.limit_s - CLOCK_TOLERANCE_S and is_cut_off:
+        has_contact = process not in self._silent
+        if has_contact and silence_s < contact.limit_s - CLOCK_TOLERANCE_S and is_cut_off:
             raise SimulationError(f"{process!r} is cut off after only {silence_s:.3f} s of silence")
 
     # ---- quorum and metadata -------------------------------------------------------------------------
 
-    def _look_at_quorum(self, node: VirtualNode, process: Process) -> None:
+    def _check_quorum(self, node: VirtualNode, process: Process) -> None:
         assert node.broker is not None
         metadata = node.broker.quorum_services.metadata
         if not metadata.is_controller:
@@ -165,14 +163,14 @@ class Invariants:
         if known is not process:
             raise SimulationError(f"{known!r} and {process!r} both lead the quorum in epoch {epoch}")
 
-    def _look_at_acls(self, node: VirtualNode, process: Process, image: MetadataImage) -> None:
+    def _check_acls(self, node: VirtualNode, process: Process, image: MetadataImage) -> None:
         """Check that a node authorizes by the ACLs of the metadata that it shows."""
         assert node.broker is not None
         authorizer = node.broker.base.authorizer
-        if authorizer is not None and node.broker.view.has_services and not authorizer.judges_by(image.acls):
+        if authorizer is not None and node.broker.view.has_services and not authorizer.has_acls(image.acls):
             raise SimulationError(f"{process!r} shows metadata {image.version}, but authorizes by other ACLs")
 
-    def _look_at_metadata(self, node: VirtualNode, process: Process) -> None:
+    def _check_metadata(self, node: VirtualNode, process: Process) -> None:
         assert node.broker is not None
         image = node.broker.quorum_services.image
         version = self._versions.get(process, -1)
@@ -181,7 +179,7 @@ class Invariants:
         if image.version < version:
             raise SimulationError(f"{process!r} goes back from metadata {version} to {image.version}")
         self._versions[process] = image.version
-        self._look_at_acls(node, process, image)
+        self._check_acls(node, process, image)
         known = self.images.get(image.version)
         if known is None:
             try:
@@ -198,7 +196,7 @@ class Invariants:
 
     # ---- partitions ------------------------------------------------------------------------------------
 
-    def _look_at_partition(self, process: Process, partition: Partition) -> None:
+    def _check_partition(self, process: Process, partition: Partition) -> None:
         log = partition.log
         seen = self._seen.get(partition)
         if seen is None:
@@ -305,10 +303,13 @@ def batches_of(partition: Partition, start: int | None = None) -> Iterator[tuple
 def _watched(
     submit: Callable[..., Any],
     open_commands: dict[int, tuple[float, str]],
-    taken: Callable[[float], None],
+    note_contact: Callable[[float], None],
     world: World,
 ) -> Callable[..., Any]:
-    """Return `submit` with a record of open commands; `taken` is called when one proves contact."""
+    """Return `submit` with a record of open commands.
+
+    `note_contact` is called with the time at which an accepted registration or heartbeat was sent.
+    """
     count = 0
 
     async def watched(command: Any, timeout_ms: int = DEFAULT_TIMEOUT_MS, client: Any = None) -> Any:
@@ -322,16 +323,16 @@ def _watched(
         finally:
             del open_commands[number]
         if isinstance(command, RegisterBroker | BrokerHeartbeat):
-            taken(sent_s)
+            note_contact(sent_s)
         return reply
 
     return watched
 
 
-def _looked_at(handle_commit: Callable[..., None], world: World) -> Callable[..., None]:
+def _checked(handle_commit: Callable[..., None], world: World) -> Callable[..., None]:
     """Return `handle_commit` with a check of each batch of the metadata."""
 
-    def look(batch: Any, image: MetadataImage, changes: MetadataChanges) -> None:
+    def check_batch(batch: Any, image: MetadataImage, changes: MetadataChanges) -> None:
         for before, after in changes.topics:
             if before is not None and after is not None:
                 for one, other in zip(before.partitions, after.partitions, strict=False):
@@ -340,14 +341,14 @@ def _looked_at(handle_commit: Callable[..., None], world: World) -> Callable[...
                         world.loop.call_exception_handler({"message": "", "exception": problem})
         handle_commit(batch, image, changes)
 
-    return look
+    return check_batch
 
 
 def _problem_of_move(topic: str, before: PartitionImage, after: PartitionImage) -> SimulationError | None:
     """Return an error if a reassignment ended before all remaining replicas were in sync."""
-    coming = set(after.replicas) - (set(before.replicas) - set(before.adding_replicas))
+    remaining = set(after.replicas) - (set(before.replicas) - set(before.adding_replicas))
     is_moving = after.adding_replicas or after.removing_replicas
-    if is_moving or coming <= set(after.isr):
+    if is_moving or remaining <= set(after.isr):
         return None
     return SimulationError(
         f"{topic}-{after.partition} has moved to {after.replicas}, but only {after.isr} are in sync"
@@ -356,7 +357,7 @@ def _problem_of_move(topic: str, before: PartitionImage, after: PartitionImage) 
 
 def _bytes_from(partition: Partition, offset: int) -> bytes:
     found = partition.log.read(
-        offset, MAX_BYTES_A_LOOK, isolation=FetchIsolation.LOG_END, minimum_one_batch=True
+        offset, MAX_BYTES_PER_CHECK, isolation=FetchIsolation.LOG_END, minimum_one_batch=True
     ).slice
     if found.file is None:
         return b""

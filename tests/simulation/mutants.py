@@ -48,17 +48,18 @@ from ottla.node.replica.isr import InSyncReplicas
 from ottla.node.replica.partition import NO_EPOCH, Partition
 from ottla.node.services import Services
 from ottla.node.wire.messages.fetch import FetchPartition
-from tests.simulation import acl_stories, marker_stories, stories
+from tests.simulation import acl_scenarios, marker_scenarios, scenarios
 from tests.simulation.raft import fuzz, schedules
 from tests.simulation.raft import mutants as raft_mutants
+from tests.simulation.scenarios import Scenario
 from tests.simulation.simulation import Options, Simulation, run_seed
-from tests.simulation.stories import Story
 from tests.simulation.virtual_disk import VirtualFile
 from tests.simulation.virtual_loop import PROCESS
 
 Patch = pytest.MonkeyPatch
+Plant = Callable[[Patch], None]
 
-MAX_SEEDS: Final = 30  # that must detect a mutant
+MAX_SEEDS: Final = 30  # one of which must detect a mutant
 MAX_STORMS: Final = 60
 
 # Whole clusters lose power, so only the metadata are guaranteed.
@@ -68,14 +69,12 @@ METADATA: Final = Options(
     kinds=("power", "power_at_disk_step", "kill", "isolate", "cut_one_way", "slow_link", "reset", "pause"),
 )
 KILLS: Final = Options(replicas=1, kinds=("kill", "kill_at_disk_step", "isolate", "reset", "cut_one_way"))
-
-
 REPLICAS: Final = Options(
     kinds=("kill", "kill_at_disk_step", "isolate", "split", "cut_one_way", "pause", "slow_link", "stop"),
 )
 TURNS: Final = Options(kinds=("kill_leaders_in_turn",), seconds=12.0)
 GROWN: Final = Options(kinds=("kill_leader_of_grown_isr", "kill"), seconds=10.0)
-FALLS: Final = Options(kinds=("kill", "kill_leaders_in_turn", "isolate", "stop", "pause"), seconds=10.0)
+FAILOVERS: Final = Options(kinds=("kill", "kill_leaders_in_turn", "isolate", "stop", "pause"), seconds=10.0)
 CUTS: Final = Options(kinds=("isolate", "split", "cut_one_way"))
 POWER: Final = Options(kinds=("power", "power_at_disk_step", "kill"))
 GROUPS: Final = REPLICAS
@@ -86,7 +85,7 @@ MOVES: Final = Options(kinds=("kill", "kill_all", "kill_leaders_in_turn", "pause
 class Mutant:
     """A missing protection; `run` is called with each of `seeds` until it fails."""
 
-    plant: Callable[[Patch], None]
+    plant: Plant
     run: Callable[[int], object]
     seeds: Sequence[int]
 
@@ -100,59 +99,43 @@ MUTANTS: list[Mutant] = []
 _duplicate_of = ProducerState.duplicate_of
 
 
-def mutant(options: Options, *first: int) -> Callable[[Callable[[Patch], None]], Callable[[Patch], None]]:
-    """Add a mutant to the list; the seeds `first` have detected it and are tried first."""
+def add_mutant(
+    mutants: list[Mutant], run: Callable[[int], object], *first: int, seeds: int = MAX_SEEDS
+) -> Callable[[Plant], Plant]:
+    """Return a decorator that adds a mutant to the list; `first` are seeds that have detected it."""
 
-    def enter(plant: Callable[[Patch], None]) -> Callable[[Patch], None]:
-        run = partial(run_seed, options=options)
-        MUTANTS.append(Mutant(plant=plant, run=run, seeds=(*first, *range(MAX_SEEDS))))
+    def add(plant: Plant) -> Plant:
+        mutants.append(Mutant(plant=plant, run=run, seeds=(*first, *range(seeds))))
         return plant
 
-    return enter
+    return add
 
 
-def story_mutant(
-    story: Story, options: Options = Options(), *first: int
-) -> Callable[[Callable[[Patch], None]], Callable[[Patch], None]]:
+def played(scenario: Scenario, options: Options) -> Callable[[int], object]:
+    """Return a function that plays a scenario with a seed."""
+    return lambda seed: Simulation(seed, options).play(scenario)
+
+
+def mutant(options: Options, *first: int) -> Callable[[Plant], Plant]:
+    """Add a mutant that random faults must detect."""
+    return add_mutant(MUTANTS, partial(run_seed, options=options), *first)
+
+
+def scenario_mutant(
+    scenario: Scenario, options: Options = Options(), *first: int
+) -> Callable[[Plant], Plant]:
     """Add a mutant that a scenario must detect."""
-
-    def enter(plant: Callable[[Patch], None]) -> Callable[[Patch], None]:
-        run = partial(_play, story, options)
-        MUTANTS.append(Mutant(plant=plant, run=run, seeds=(*first, *range(MAX_SEEDS))))
-        return plant
-
-    return enter
+    return add_mutant(MUTANTS, played(scenario, options), *first)
 
 
-def _play(story: Story, options: Options, seed: int) -> object:
-    return Simulation(seed, options).play(story)
-
-
-def quorum_mutant(*first: int) -> Callable[[Callable[[Patch], None]], Callable[[Patch], None]]:
+def quorum_mutant(*first: int) -> Callable[[Plant], Plant]:
     """Add a mutant for storms of the quorum, which run a hundred times faster than whole nodes."""
-
-    def enter(plant: Callable[[Patch], None]) -> Callable[[Patch], None]:
-        MUTANTS.append(Mutant(plant=plant, run=_storm, seeds=(*first, *range(MAX_STORMS))))
-        return plant
-
-    return enter
+    return add_mutant(MUTANTS, partial(fuzz.run, make_member=_make_member), *first, seeds=MAX_STORMS)
 
 
-def _storm(seed: int) -> object:
-    return fuzz.run(seed, make_member=_make_member)
-
-
-def schedule_mutant(
-    schedule: Callable[..., None],
-) -> Callable[[Callable[[Patch], None]], Callable[[Patch], None]]:
+def schedule_mutant(schedule: Callable[..., None]) -> Callable[[Plant], Plant]:
     """Add a mutant that a schedule of the quorum must detect."""
-
-    def enter(plant: Callable[[Patch], None]) -> Callable[[Patch], None]:
-        run = partial(schedule, make_member=_make_member)
-        MUTANTS.append(Mutant(plant=plant, run=run, seeds=range(MAX_SEEDS)))
-        return plant
-
-    return enter
+    return add_mutant(MUTANTS, partial(schedule, make_member=_make_member))
 
 
 def _make_member(*args: Any, **kwargs: Any) -> raft_core.RaftMember:
@@ -179,25 +162,25 @@ def acknowledgements_leave_before_the_sync(patch: Patch) -> None:
 
 
 @quorum_mutant()
-def a_voter_votes_for_everybody_who_asks(patch: Patch) -> None:
+def a_voter_votes_for_every_candidate(patch: Patch) -> None:
     receive = RaftEngine.receive
 
-    def forget(engine: RaftEngine, node_id: int, message: dict[str, Any]) -> None:
+    def forget_vote(engine: RaftEngine, node_id: int, message: dict[str, Any]) -> None:
         if message["type"] == "request_vote":
             engine._SyncObj__votedForNodeId = None
         receive(engine, node_id, message)
 
-    patch.setattr(RaftEngine, "receive", forget)
+    patch.setattr(RaftEngine, "receive", forget_vote)
 
 
 @quorum_mutant(20)
-def the_commit_moves_over_what_was_not_compared(patch: Patch) -> None:
-    patch.setattr(raft_core, "RaftMember", raft_mutants.commits_what_it_was_not_shown)
+def the_commit_index_passes_unverified_entries(patch: Patch) -> None:
+    patch.setattr(raft_core, "RaftMember", raft_mutants.commits_unverified_entries)
 
 
 @quorum_mutant(15)
-def a_follower_cuts_off_what_agrees(patch: Patch) -> None:
-    patch.setattr(raft_core, "RaftMember", raft_mutants.cuts_off_what_agrees)
+def a_follower_truncates_matching_entries(patch: Patch) -> None:
+    patch.setattr(raft_core, "RaftMember", raft_mutants.truncates_matching_entries)
 
 
 @schedule_mutant(schedules.figure_8)
@@ -206,7 +189,7 @@ def entries_of_old_terms_are_committed_by_count(patch: Patch) -> None:
 
 
 @schedule_mutant(schedules.a_voter_is_asked_again_after_a_crash)
-def term_and_vote_are_on_no_disk(patch: Patch) -> None:
+def term_and_vote_are_not_persisted(patch: Patch) -> None:
     patch.setattr(raft_core, "RaftMember", raft_mutants.forgets_its_vote)
 
 
@@ -227,7 +210,7 @@ def one_node_applies_batches_twice(patch: Patch) -> None:
 
 
 @mutant(KILLS, 34)
-def commands_that_are_sent_again_are_carried_out_again(patch: Patch) -> None:
+def repeated_commands_are_executed_again(patch: Patch) -> None:
     patch.setattr(controller, "known_reply", lambda image, request: None)
 
 
@@ -261,18 +244,18 @@ def a_shrinking_isr_counts_before_it_is_committed(patch: Patch) -> None:
 
 
 @mutant(GROWN, 64, 56, 30)
-def a_follower_comes_into_the_isr_before_it_has_caught_up(patch: Patch) -> None:
+def a_follower_joins_the_isr_before_it_has_caught_up(patch: Patch) -> None:
     propose = InSyncReplicas.propose_expansion
 
-    def propose_anybody(isr: InSyncReplicas, replica_id: int, **kwargs: Any) -> Any:
+    def propose_early(isr: InSyncReplicas, replica_id: int, **kwargs: Any) -> Any:
         isr.epoch_start_offset = -1
         return propose(isr, replica_id, **{**kwargs, "high_watermark": -1})
 
-    patch.setattr(InSyncReplicas, "propose_expansion", propose_anybody)
+    patch.setattr(InSyncReplicas, "propose_expansion", propose_early)
 
 
 @mutant(REPLICAS, 9, 6)
-def a_follower_does_not_look_where_it_parted_from_its_leader(patch: Patch) -> None:
+def a_follower_does_not_find_where_its_log_diverges(patch: Patch) -> None:
     want = FollowedPartition.want
 
     def want_without_epoch(followed: FollowedPartition, max_bytes: int) -> FetchPartition:
@@ -284,7 +267,7 @@ def a_follower_does_not_look_where_it_parted_from_its_leader(patch: Patch) -> No
 
 
 @mutant(TURNS, 2)
-def a_follower_cuts_its_log_to_its_high_watermark(patch: Patch) -> None:
+def a_follower_truncates_to_its_high_watermark(patch: Patch) -> None:
     """Before KIP-101, committed records that were not yet known to be committed were lost at an election."""
     add = FollowerFetcher.add
 
@@ -295,18 +278,18 @@ def a_follower_cuts_its_log_to_its_high_watermark(patch: Patch) -> None:
     patch.setattr(FollowerFetcher, "add", cut_and_add)
 
 
-@story_mutant(stories.a_follower_hears_late_of_two_elections)
-def followers_of_any_reign_are_served(patch: Patch) -> None:
+@scenario_mutant(scenarios.a_follower_learns_late_of_two_elections)
+def fetches_of_any_leader_epoch_are_served(patch: Patch) -> None:
     patch.setattr(Partition, "check_epoch", lambda *_: None)
 
 
-@story_mutant(stories.a_leader_dies_when_it_has_deleted_records)
+@scenario_mutant(scenarios.a_leader_dies_when_it_has_deleted_records)
 def records_are_deleted_when_the_leader_has_deleted_them(patch: Patch) -> None:
     patch.setattr(InSyncReplicas, "low_watermark", lambda _, leader_start_offset, __: leader_start_offset)
 
 
 @mutant(MOVES, 4)
-def what_a_follower_has_deleted_comes_back_when_it_is_killed(patch: Patch) -> None:
+def deleted_records_return_when_a_follower_is_killed(patch: Patch) -> None:
     patch.setattr(Partition, "durable_log_start", property(lambda partition: partition.log.log_start_offset))
 
 
@@ -316,7 +299,7 @@ def produce_is_answered_before_it_is_replicated(patch: Patch) -> None:
 
 
 @mutant(REPLICAS)
-def a_new_leader_has_forgotten_the_producers(patch: Patch) -> None:
+def a_new_leader_has_no_producer_state(patch: Patch) -> None:
     assign = Partition.assign
 
     def assign_and_forget(partition: Partition, assignment: Any) -> bool:
@@ -329,12 +312,12 @@ def a_new_leader_has_forgotten_the_producers(patch: Patch) -> None:
 
 
 @mutant(REPLICAS)
-def every_batch_of_a_producer_is_taken_as_it_comes(patch: Patch) -> None:
+def sequences_are_not_checked(patch: Patch) -> None:
     patch.setattr(ProducerState, "check_batch", lambda *_, **__: None)
 
 
 @mutant(REPLICAS, 2)
-def the_last_batch_of_a_producer_is_known_alone(patch: Patch) -> None:
+def only_the_last_batch_of_a_producer_is_known(patch: Patch) -> None:
     """With five in flight, the first of them may be sent again."""
 
     def is_last(state: ProducerState, entry: ProducerEntry, header: BatchHeader) -> BatchMetadata | None:
@@ -344,21 +327,21 @@ def the_last_batch_of_a_producer_is_known_alone(patch: Patch) -> None:
     patch.setattr(ProducerState, "duplicate_of", is_last)
 
 
-@mutant(FALLS, 34)
-def a_snapshot_is_all_that_is_known_after_a_restart(patch: Patch) -> None:
+@mutant(FAILOVERS, 34)
+def producer_state_ends_at_the_snapshot_after_a_restart(patch: Patch) -> None:
     patch.setattr(partition_log, "complete_window", lambda *_: False)
 
 
 # ---- controller --------------------------------------------------------------------------------------------
 
 
-@mutant(FALLS, 34)
-def anybody_who_lives_may_lead(patch: Patch) -> None:
+@mutant(FAILOVERS, 34)
+def every_election_may_be_unclean(patch: Patch) -> None:
     patch.setattr(partition_control, "allows_unclean_election", lambda *_: True)
 
 
 @mutant(POWER, 2)
-def a_hole_that_a_power_cut_left_counts_as_compactions(patch: Patch) -> None:
+def a_gap_after_a_power_failure_counts_as_compaction(patch: Patch) -> None:
     patch.setattr(LogDir, "compacted_to", lambda *_: LONG_MAX)
 
 
@@ -367,40 +350,40 @@ def a_new_process_keeps_its_place_in_the_isr(patch: Patch) -> None:
     """A power failure may have destroyed what the old process had (KIP-966)."""
     after_fence = partition_control.leaders_after_fence
 
-    def stays(*args: Any, for_good: bool = False, **options: bool) -> Iterable[PartitionChangeRecord]:
-        return () if for_good else after_fence(*args, **options)
+    def stays(*args: Any, must_leave: bool = False, **options: bool) -> Iterable[PartitionChangeRecord]:
+        return () if must_leave else after_fence(*args, **options)
 
     patch.setattr(cluster_control, "leaders_after_fence", stays)
     patch.setattr(isr_control, "_is_eligible", lambda *_: True)
 
 
 FIVE: Final = Options(nodes=5)
-FIVE_ALONE: Final = Options(nodes=5, in_sync=1)
+FIVE_WITH_MIN_ISR_1: Final = Options(nodes=5, in_sync=1)
 
 
-@story_mutant(stories.a_replica_that_others_went_on_without_does_not_lead, FIVE_ALONE)
-def whoever_left_the_isr_stays_eligible(patch: Patch) -> None:
+@scenario_mutant(scenarios.a_replica_without_acknowledged_records_does_not_lead, FIVE_WITH_MIN_ISR_1)
+def a_replica_outside_the_isr_stays_eligible(patch: Patch) -> None:
     """The replica stays eligible even if enough others acknowledge records that it lacks (KIP-966)."""
     patch.setattr(partition_change, "min_in_sync_replicas", lambda *_: 9)
 
 
-@story_mutant(stories.an_eligible_replica_loses_its_power, FIVE)
-def a_replica_is_eligible_whatever_its_disk_forgot(patch: Patch) -> None:
+@scenario_mutant(scenarios.an_eligible_replica_loses_its_power, FIVE)
+def a_replica_is_eligible_although_its_disk_lost_records(patch: Patch) -> None:
     change = partition_change.change_partition
 
-    def trusting(*args: Any, **options: Any) -> PartitionChangeRecord | None:
+    def without_lost(*args: Any, **options: Any) -> PartitionChangeRecord | None:
         return change(*args, **{**options, "lost": frozenset()})
 
-    patch.setattr(partition_control, "change_partition", trusting)
+    patch.setattr(partition_control, "change_partition", without_lost)
 
 
-@story_mutant(stories.a_change_of_the_isr_comes_a_second_time)
-def a_leader_may_change_the_isr_from_a_state_of_long_ago(patch: Patch) -> None:
+@scenario_mutant(scenarios.an_old_alter_partition_is_sent_again)
+def an_old_partition_epoch_may_change_the_isr(patch: Patch) -> None:
     _without_epochs(patch, lambda partition: {"partition_epoch": partition.partition_epoch})
 
 
-@story_mutant(stories.a_change_of_the_isr_comes_a_second_time)
-def a_leader_may_change_the_isr_from_a_reign_of_long_ago(patch: Patch) -> None:
+@scenario_mutant(scenarios.an_old_alter_partition_is_sent_again)
+def an_old_leader_epoch_may_change_the_isr(patch: Patch) -> None:
     """The partition epoch is not checked either: each leader epoch has others, so its check would suffice."""
     _without_epochs(
         patch,
@@ -414,43 +397,43 @@ def a_leader_may_change_the_isr_from_a_reign_of_long_ago(patch: Patch) -> None:
 def _without_epochs(patch: Patch, known: Callable[[PartitionImage], dict[str, int]]) -> None:
     problem = isr_control._problem
 
-    def believed(
+    def with_current_epochs(
         image: MetadataImage, partition: PartitionImage, wanted: AlteredPartition, broker_id: int
     ) -> ErrorCode | None:
-        said = {field.name: getattr(wanted, field.name) for field in schema_of(AlteredPartition).fields}
-        return problem(image, partition, AlteredPartition(**(said | known(partition))), broker_id)
+        fields = {field.name: getattr(wanted, field.name) for field in schema_of(AlteredPartition).fields}
+        return problem(image, partition, AlteredPartition(**(fields | known(partition))), broker_id)
 
-    patch.setattr(isr_control, "_problem", believed)
+    patch.setattr(isr_control, "_problem", with_current_epochs)
 
 
 @mutant(MOVES, 4)
-def a_partition_has_moved_before_its_new_replicas_have_caught_up(patch: Patch) -> None:
-    patch.setattr(partition_change, "completed", completed_at_once)
+def a_reassignment_completes_before_its_new_replicas_have_caught_up(patch: Patch) -> None:
+    patch.setattr(partition_change, "complete_reassignment", complete_at_once)
 
 
-def completed_at_once(isr: Sequence[int], target: Reassignment) -> tuple[tuple[int, ...], Reassignment]:
+def complete_at_once(isr: Sequence[int], target: Reassignment) -> tuple[tuple[int, ...], Reassignment]:
     """Return a reassignment as completed, even if no new replica is in sync."""
     replicas = tuple(one for one in target.replicas if one not in target.removing)
     remaining = tuple(one for one in isr if one not in target.removing)
     return (remaining, Reassignment(replicas)) if remaining else (tuple(isr), target)
 
 
-@story_mutant(stories.the_leader_loses_its_power_when_the_others_die)
-def a_broker_is_believed_to_remember(patch: Patch) -> None:
+@scenario_mutant(scenarios.the_leader_loses_its_power_when_the_others_die)
+def every_broker_counts_as_cleanly_stopped(patch: Patch) -> None:
     patch.setattr(cluster_control, "_remembers", lambda *_: True)
 
 
-@story_mutant(stories.the_last_in_sync_loses_its_power)
-def a_leader_that_is_left_alone_does_not_sync(patch: Patch) -> None:
+@scenario_mutant(scenarios.the_last_replica_in_sync_loses_its_power)
+def the_last_replica_in_sync_does_not_flush(patch: Patch) -> None:
     patch.setattr(Partition, "_should_flush", lambda _: False)
 
 
-@story_mutant(stories.the_power_of_all_fails, Options(nodes=1, settings=stories.DURABLE))
+@scenario_mutant(scenarios.the_power_of_all_fails, Options(nodes=1, settings=scenarios.DURABLE))
 def a_leader_acknowledges_before_the_flush(patch: Patch) -> None:
     patch.setattr(PartitionLog, "flush_due_from", property(lambda _: None, lambda _, __: None))
 
 
-@story_mutant(stories.the_power_of_all_fails, Options(settings=stories.DURABLE))
+@scenario_mutant(scenarios.the_power_of_all_fails, Options(settings=scenarios.DURABLE))
 def a_follower_acknowledges_before_the_flush(patch: Patch) -> None:
     patch.setattr(FollowerFetcher, "_until_safe", lambda _: asyncio.sleep(0))
 
@@ -462,35 +445,35 @@ def offsets_are_committed_before_they_are_replicated(patch: Patch) -> None:
     )
 
 
-@story_mutant(marker_stories.a_copy_reaches_the_leader_that_had_the_marker)
-def a_leader_forgets_what_it_had_from_a_peer(patch: Patch) -> None:
+@scenario_mutant(marker_scenarios.a_copy_reaches_the_leader_that_had_the_marker)
+def late_marker_requests_are_not_detected(patch: Patch) -> None:
     patch.setattr(MarkerWriter, "is_late", lambda *_: False)
 
 
-@story_mutant(marker_stories.a_copy_reaches_a_leader_that_leads_again)
-def markers_are_for_whoever_leads(patch: Patch) -> None:
+@scenario_mutant(marker_scenarios.a_copy_reaches_a_leader_that_leads_again)
+def marker_requests_have_no_leader_epoch(patch: Patch) -> None:
     patch.setattr(marker_messages, "_epochs", lambda _: repeat(NO_EPOCH))
 
 
-@story_mutant(marker_stories.a_copy_of_offsets_comes_late)
+@scenario_mutant(marker_scenarios.a_copy_of_offsets_arrives_late)
 def offsets_of_a_transaction_may_come_in_any_order(patch: Patch) -> None:
     patch.setattr(CommitOrder, "is_late", lambda *_: False)
 
 
-@story_mutant(
-    acl_stories.denials_hold_whatever_fails, Options(nodes=4, settings=acl_stories.SETTINGS, seconds=6.0)
+@scenario_mutant(
+    acl_scenarios.denials_hold_under_faults, Options(nodes=4, settings=acl_scenarios.SETTINGS, seconds=6.0)
 )
-def clients_are_judged_by_the_broker_alone(patch: Patch) -> None:
+def clients_are_authorized_by_the_broker_only(patch: Patch) -> None:
     """The broker may not have the newest ACLs yet."""
     patch.setattr(Controller, "check_client", lambda *_: None)
 
 
-@story_mutant(
-    acl_stories.old_acls_serve_nobody_for_long,
-    Options(kinds=acl_stories.CUTS, settings=acl_stories.SETTINGS),
+@scenario_mutant(
+    acl_scenarios.no_client_is_served_by_old_acls_for_long,
+    Options(kinds=acl_scenarios.CUTS, settings=acl_scenarios.SETTINGS),
     4,
     3,
 )
-def followers_that_are_cut_off_serve_on(patch: Patch) -> None:
+def brokers_that_are_cut_off_continue_to_serve(patch: Patch) -> None:
     """They use the ACLs that they had."""
     patch.setattr(Services, "is_cut_off", property(lambda _: False))

@@ -1,8 +1,8 @@
-"""The nemesis: faults of random kinds at random times, as the seed gives them, and their end.
+"""The nemesis injects faults of random kinds at random times, as the seed decides, and ends them.
 
-Each seed has its own mixture, so that some runs only kill nodes and others only cut links. Faults that would
-destroy records which no cluster can keep are held back: a host loses power only when every partition has all
-its replicas in sync, and then no other node is ended until that host has caught up.
+Each seed has its own mixture of faults, so that some runs only kill nodes and others only cut links. A fault
+that would destroy records of any cluster is left out: a host loses power only while all replicas of all
+partitions are in sync, and then no other node is ended until that host has caught up.
 """
 
 import asyncio
@@ -15,7 +15,6 @@ from ottla.groupcoord.share_state.share_state_records import SHARE_STATE_TOPIC
 from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.metadata_raft.image import MetadataImage
 from ottla.node.share.led_partition import LedPartition
-from tests.simulation.virtual_loop import Process
 from tests.simulation.world import VirtualNode, World
 
 KINDS: Final = (
@@ -70,9 +69,9 @@ class Nemesis:
         self.world = world
         self.chance = world.chance
         self.gap_s = gap_s
-        self.inflicted: list[str] = []
+        self.injected: list[str] = []
         self._is_safe = is_safe  # returns True if a disk may lose writes that are not durable
-        self._forgetful: VirtualNode | None = None  # lost power and has not caught up yet
+        self._catching_up: VirtualNode | None = None  # lost power and has not caught up yet
         self._failing: dict[VirtualNode, None] = {}  # nodes that end by themselves when they use their disks
         chance = self.chance
         picked = [kind for kind in kinds if chance.random() < 0.5] or [chance.choice(kinds)]
@@ -90,7 +89,7 @@ class Nemesis:
                 return
             kind = self.chance.choices(kinds, weights)[0]
             fault: Callable[[], Awaitable[None]] = getattr(self, f"_{kind}")
-            self.inflicted.append(f"{loop.now_s:.3f} {kind}")
+            self.injected.append(f"{loop.now_s:.3f} {kind}")
             self.world.trace("fault", kind)
             self._healing.append(asyncio.ensure_future(fault()))
 
@@ -126,21 +125,21 @@ class Nemesis:
 
     def _end(self, node: VirtualNode) -> bool:
         """Kill a node unless another one has to catch up after a loss of power; return True if killed."""
-        if self._forgetful is not None and self._is_safe():
-            self._forgetful = None
-        may_end = node.is_alive and self._forgetful in (None, node)
+        if self._catching_up is not None and self._is_safe():
+            self._catching_up = None
+        may_end = node.is_alive and self._catching_up in (None, node)
         if may_end:
             node.kill()
         return may_end
 
-    def _end_by_power(self, node: VirtualNode) -> None:
+    def _cut_power(self, node: VirtualNode) -> None:
         if node.is_alive and self._is_safe() and not self._failing.keys() - {node}:
-            self._forgetful = node
+            self._catching_up = node
             node.lose_power()
         else:
             self._end(node)
 
-    async def _return(self, node: VirtualNode, seconds: float | None = None) -> None:
+    async def _restart(self, node: VirtualNode, seconds: float | None = None) -> None:
         if seconds is None:
             seconds = self.chance.choice((0.02, 0.5, 3.0, 12.0)) * self.chance.random()
         await asyncio.sleep(seconds)
@@ -151,7 +150,7 @@ class Nemesis:
     async def _kill(self) -> None:
         node = self._victim()
         self._end(node)
-        await self._return(node)
+        await self._restart(node)
 
     async def _kill_all(self) -> None:
         """Kill all processes within moments; the page caches stay."""
@@ -161,21 +160,21 @@ class Nemesis:
         nodes = list(self.world.nodes)
         self.chance.shuffle(nodes)
         for node in nodes:
-            await self._return(node, 0.5 * self.chance.random())
+            await self._restart(node, 0.5 * self.chance.random())
 
     async def _power(self) -> None:
         node = self._victim()
-        self._end_by_power(node)
-        await self._return(node)
+        self._cut_power(node)
+        await self._restart(node)
 
     async def _stop(self) -> None:
         node = self._victim()
-        if node.is_serving and self._forgetful is None:
+        if node.is_serving and self._catching_up is None:
             stopped = node.stop()
             await asyncio.wait([stopped], timeout=20.0)
             if node.is_alive and not stopped.done():
                 node.kill()  # as a supervisor does
-        await self._return(node)
+        await self._restart(node)
 
     async def _pause(self) -> None:
         node = self._victim()
@@ -192,7 +191,7 @@ class Nemesis:
         await self._end_at_disk_step(self._end)
 
     async def _power_at_disk_step(self) -> None:
-        await self._end_at_disk_step(self._end_by_power)
+        await self._end_at_disk_step(self._cut_power)
 
     async def _end_at_disk_step(self, end: Callable[[VirtualNode], object]) -> None:
         """End a node between two operations of its disk, not between two callbacks of the loop."""
@@ -210,11 +209,11 @@ class Nemesis:
             await asyncio.sleep(2.0)
             if node.is_alive:
                 node.storage.before = lambda kind, path: None
-        await self._return(node)
+        await self._restart(node)
 
     async def _kill_leaders_in_turn(self) -> None:
         """Kill the leader of a partition, and its successor as soon as that one leads."""
-        topic_partition = self._some_partition()
+        topic_partition = self._random_partition()
         if topic_partition is None:
             return
         first = self._leader_of(topic_partition)
@@ -223,12 +222,12 @@ class Nemesis:
         second = await self._until(lambda: self._other_leader_of(topic_partition, first))
         await asyncio.sleep(self.chance.choice((0.0, 0.001, 0.01)) * self.chance.random())
         if second is not None and self._end(second):
-            await self._return(second)
-        await self._return(first)
+            await self._restart(second)
+        await self._restart(first)
 
     async def _kill_leader_of_grown_isr(self) -> None:
-        """Kill a leader when a replica has just rejoined the ISR."""
-        topic_partition = self._some_partition()
+        """Kill the leader of a partition just after a replica has rejoined the ISR."""
+        topic_partition = self._random_partition()
         if topic_partition is None:
             return
         size = self._isr_size(topic_partition)
@@ -240,12 +239,12 @@ class Nemesis:
 
         leader = await self._until(leader_of_grown, seconds=5.0)
         if leader is not None and self._end(leader):
-            await self._return(leader)
+            await self._restart(leader)
 
     async def _kill_coordinator_at_markers(self) -> None:
         """Kill a transaction coordinator that has decided a transaction and not yet written all markers."""
 
-        def who_decides() -> VirtualNode | None:
+        def deciding_coordinator() -> VirtualNode | None:
             for node in self.world.nodes:
                 if node.is_alive and node.is_serving and node.broker is not None:
                     for shard in node.broker.services.txns.shards.values():
@@ -253,46 +252,34 @@ class Nemesis:
                             return node
             return None
 
-        node = await self._until(who_decides, every_s=0.0002)
+        node = await self._until(deciding_coordinator, every_s=0.0002)
         await asyncio.sleep(self.chance.choice((0.0, 0.0002, 0.001, 0.003)) * self.chance.random())
         if node is not None and self._end(node):
-            await self._return(node)
+            await self._restart(node)
 
     async def _cut_leader_from_quorum(self) -> None:
         """Isolate a leader from the controller only: it continues to serve clients and followers."""
-        topic_partition = self._some_partition()
+        topic_partition = self._random_partition()
         leader = None if topic_partition is None else self._leader_of(topic_partition)
-        heads = [
-            node.host
-            for node in self.world.nodes
-            if node.is_alive and node.is_serving and node.broker is not None
-            if node.broker.quorum_services.metadata.is_controller and node is not leader
-        ]
-        if leader is not None and heads:
-            await self._cut_between([leader.host], heads)
+        controllers = [node.host for node in self.world.nodes if node.is_controller and node is not leader]
+        if leader is not None and controllers:
+            await self._cut_between([leader.host], controllers)
 
     async def _kill_controller(self) -> None:
         """Kill the controller, in the middle of its work."""
         for node in self.world.nodes:
-            if (
-                node.is_alive
-                and node.is_serving
-                and node.broker is not None
-                and node.broker.quorum_services.metadata.is_controller
-                and self._end(node)
-            ):
-                await self._return(node)
+            if node.is_controller and self._end(node):
+                await self._restart(node)
 
     async def _kill_share_coordinator(self) -> None:
         """Kill a share coordinator, the leader of a partition of the share state topic."""
         topic_partition = TopicPartition(SHARE_STATE_TOPIC, self.chance.randrange(2))
         leader = self._leader_of(topic_partition)
         if leader is not None and self._end(leader):
-            await self._return(leader)
+            await self._restart(leader)
 
     async def _kill_leader_at_write(self) -> None:
-        """Kill the leader of a share-partition that waits for the answer to a write of its state."""
-
+        """Kill the leader of a share-partition while a write of its state is not yet answered."""
         await self._kill_where(lambda led: any(led.core._window.records.transitions))
 
     async def _kill_leader_at_letters(self) -> None:
@@ -302,25 +289,25 @@ class Nemesis:
 
     async def _kill_where(
         self,
-        is_it: Callable[[LedPartition], bool],
+        predicate: Callable[[LedPartition], bool],
         moments_s: Sequence[float] = (0.0, 0.0002, 0.001, 0.003),
     ) -> None:
-        """Kill the first node with a share-partition for which `is_it` holds, at once or a moment later."""
+        """Kill the first node with a share-partition that meets `predicate`, at once or a moment later."""
 
-        def who_leads() -> VirtualNode | None:
+        def leader() -> VirtualNode | None:
             for node in self.world.nodes:
                 if not node.is_alive or not node.is_serving or node.broker is None:
                     continue
-                if any(map(is_it, node.broker.services.shares.share_partitions.values())):
+                if any(map(predicate, node.broker.services.shares.share_partitions.values())):
                     return node
             return None
 
-        node = await self._until(who_leads, every_s=0.0002, seconds=3.0)
+        node = await self._until(leader, every_s=0.0002, seconds=3.0)
         await asyncio.sleep(self.chance.choice(moments_s) * self.chance.random())
         if node is not None and self._end(node):
-            await self._return(node)
+            await self._restart(node)
 
-    def _some_partition(self) -> TopicPartition | None:
+    def _random_partition(self) -> TopicPartition | None:
         image = self.newest_image()
         names = sorted(image.topics.by_name) if image is not None else []
         return TopicPartition(self.chance.choice(names), 0) if names else None
@@ -352,12 +339,12 @@ class Nemesis:
         return 0 if found is None else len(found.isr)
 
     async def _until(
-        self, look: Callable[[], VirtualNode | None], seconds: float = 10.0, every_s: float = 0.002
+        self, find: Callable[[], VirtualNode | None], seconds: float = 10.0, every_s: float = 0.002
     ) -> VirtualNode | None:
-        """Call `look` until it finds a node, for at most `seconds`."""
+        """Call `find` until it finds a node, for at most `seconds`."""
         end_s = self.world.loop.now_s + seconds
         while self.world.loop.now_s < end_s:
-            found = look()
+            found = find()
             if found is not None:
                 return found
             await asyncio.sleep(every_s)
@@ -392,9 +379,9 @@ class Nemesis:
         middle = self.chance.randint(1, max(1, len(hosts) - 1))
         await self._cut_between(hosts[:middle], hosts[middle:])
 
-    async def _cut_between(self, these: list, those: list) -> None:  # type: ignore[type-arg]
+    async def _cut_between(self, some: list, others: list) -> None:  # type: ignore[type-arg]
         network = self.world.network
-        pairs = [(a, b) for a in these for b in those] + [(b, a) for a in these for b in those]
+        pairs = [(a, b) for a in some for b in others] + [(b, a) for a in some for b in others]
         for source, target in pairs:
             network.cut(source, target)
         await self._for_a_while()
@@ -440,19 +427,19 @@ class Nemesis:
         await self._fail_disk(errno.ENOSPC)
 
     async def _fail_disk(self, error: int) -> None:
-        """Make changes of a disk fail for a while, from a random operation on."""
+        """Let changes of a disk fail for a while, beginning with a random one."""
         node = self._victim()
         steps = self.chance.randint(1, 30)
 
-        def refuse(kind: str, path: str) -> None:
+        def fail(kind: str, path: str) -> None:
             nonlocal steps
             steps -= 1
             if steps <= 0 and (error == errno.EIO or kind in ("write", "replace", "create", "mkdir")):
                 node.needs_restart = True
                 raise OSError(error, os.strerror(error), path)
 
-        if node.is_alive and self._forgetful in (None, node):
-            node.storage.before = refuse
+        if node.is_alive and self._catching_up in (None, node):
+            node.storage.before = fail
             self._failing[node] = None
             try:
                 await self._for_a_while()
@@ -462,9 +449,4 @@ class Nemesis:
             node.storage.before = lambda kind, path: None
             if node.needs_restart:
                 self._end(node)
-        await self._return(node)
-
-
-def processes(world: World) -> list[Process]:
-    """Return the processes of the nodes that are up."""
-    return [node.process for node in world.nodes if node.process is not None and node.is_alive]
+        await self._restart(node)

@@ -20,7 +20,7 @@ NEWEST: Final = 20  # records of each partition, those delivered last
 _NOTHING: Final[frozenset[int]] = frozenset()
 
 
-class Mark(NamedTuple):
+class KnownStart(NamedTuple):
     """The highest start offset that was answered, with the number of resets before it."""
 
     offset: int
@@ -45,40 +45,44 @@ class ShareHistory:
         self.group = group
         self.delivered = 0  # records that members received
         self.answered = 0  # records that members were answered as finished
-        self._asked: dict[tuple[str, TopicPartition, int], set[int]] = {}
-        self._given: dict[tuple[str, TopicPartition, int], int] = {}  # the highest delivery count
+        self._sent_types: dict[tuple[str, TopicPartition, int], set[int]] = {}
+        self._delivery_counts: dict[tuple[str, TopicPartition, int], int] = {}  # the highest delivery count
         self._ended: dict[TopicPartition, set[int]] = {}
         self._start_offsets: dict[TopicPartition, int] = {}
         self._resets: dict[TopicPartition, Resets] = {}
-        self._given_ms: dict[tuple[str, TopicPartition, int, int], int] = {}  # by the leader's wall clock
-        self._spent: set[tuple[TopicPartition, int]] = set()  # delivered as often as possible
-        self._asked_kinds: set[tuple[TopicPartition, int, int]] = set()
+        self._delivered_ms: dict[tuple[str, TopicPartition, int, int], int] = {}  # by the leader's wall clock
+        self._last_deliveries: set[tuple[TopicPartition, int]] = set()  # delivered as often as possible
+        self._sent_by_any: set[tuple[TopicPartition, int, int]] = set()
         self._accepted: set[tuple[TopicPartition, int]] = set()  # as written
         self._owed_letters: dict[TopicPartition, set[int]] = {}
-        self._given_up: set[tuple[TopicPartition, int]] = set()
+        self._without_letter: set[tuple[TopicPartition, int]] = set()
         self._newest: dict[TopicPartition, deque[tuple[str, int]]] = {}
 
     # ---- requests of members
 
-    def asks(self, member: str, partition: TopicPartition, first: int, types: Iterable[int]) -> None:
+    def note_acknowledgement(
+        self, member: str, partition: TopicPartition, first: int, types: Iterable[int]
+    ) -> None:
         """Note an acknowledgement before it is sent: one type for each offset from `first` on."""
         for offset, kind in enumerate(types, first):
-            self._asked.setdefault((member, partition, offset), set()).add(kind)
-            self._asked_kinds.add((partition, offset, kind))
-            if kind in ENDS and (member, partition, offset) in self._given:
+            self._sent_types.setdefault((member, partition, offset), set()).add(kind)
+            self._sent_by_any.add((partition, offset, kind))
+            if kind in ENDS and (member, partition, offset) in self._delivery_counts:
                 self._ended.setdefault(partition, set()).add(offset)
 
-    def asked_by(self, member: str, partition: TopicPartition, offset: int) -> "set[int] | frozenset[int]":
+    def types_sent_by(
+        self, member: str, partition: TopicPartition, offset: int
+    ) -> "set[int] | frozenset[int]":
         """Return all acknowledgement types that this member ever sent for a record."""
-        return self._asked.get((member, partition, offset), _NOTHING)
+        return self._sent_types.get((member, partition, offset), _NOTHING)
 
-    def was_asked(self, partition: TopicPartition, offset: int, kind: int) -> bool:
+    def was_sent(self, partition: TopicPartition, offset: int, kind: int) -> bool:
         """Return True if any member ever sent this acknowledgement type for a record."""
-        return (partition, offset, kind) in self._asked_kinds
+        return (partition, offset, kind) in self._sent_by_any
 
     # ---- leaders
 
-    def gives(
+    def note_delivery(
         self,
         member: str,
         partition: TopicPartition,
@@ -89,41 +93,41 @@ class ShareHistory:
         wall_ms: int = 0,
     ) -> None:
         """Note a delivery by a leader; `wall_ms` is the latest time that its clock can have shown."""
-        self._given[member, partition, offset] = count
+        self._delivery_counts[member, partition, offset] = count
         key = member, partition, offset, count
-        self._given_ms[key] = max(wall_ms, self._given_ms.get(key, 0))
+        self._delivered_ms[key] = max(wall_ms, self._delivered_ms.get(key, 0))
         if is_last:
-            self._spent.add((partition, offset))
+            self._last_deliveries.add((partition, offset))
         self._newest.setdefault(partition, deque(maxlen=NEWEST)).append((member, offset))
         if is_last:
             self._ended.setdefault(partition, set()).add(offset)
 
-    def given_to_others(self, member: str, partition: TopicPartition) -> list[int]:
+    def delivered_to_others(self, member: str, partition: TopicPartition) -> list[int]:
         """Return some of the records that were last delivered to other members."""
         return [offset for other, offset in self._newest.get(partition, ()) if other != member]
 
     # ---- answers to members
 
-    def hears_of(self, member: str, partition: TopicPartition, offset: int, count: int) -> None:
+    def check_received(self, member: str, partition: TopicPartition, offset: int, count: int) -> None:
         """Check that a leader delivered a record that a member received."""
         self.delivered += 1
-        given = self._given.get((member, partition, offset), 0)
-        if not 1 <= count <= given:
+        known = self._delivery_counts.get((member, partition, offset), 0)
+        if not 1 <= count <= known:
             raise SimulationError(
                 f"{member} received {offset} of {partition} with delivery count {count},"
-                f" and the leaders' count is {given}"
+                f" and the leaders' count is {known}"
             )
 
-    def has_due(self, member: str, partition: TopicPartition, offset: int, count: int, due_ms: int) -> None:
+    def check_due(self, member: str, partition: TopicPartition, offset: int, count: int, due_ms: int) -> None:
         """Check that a record was due when it was delivered."""
-        given_ms = self._given_ms.get((member, partition, offset, count), 0)
-        if given_ms < due_ms:
+        delivered_ms = self._delivered_ms.get((member, partition, offset, count), 0)
+        if delivered_ms < due_ms:
             raise SimulationError(
                 f"{member} received {offset} of {partition} with delivery count {count},"
-                f" {due_ms - given_ms} ms before it was due"
+                f" {due_ms - delivered_ms} ms before it was due"
             )
 
-    def start_offset(self, partition: TopicPartition, offset: int, *, at_least: Mark) -> None:
+    def note_start_offset(self, partition: TopicPartition, offset: int, *, at_least: KnownStart) -> None:
         """Note and check the group's start offset; `at_least` was known before the request."""
         resets = self.resets_of(partition)
         if resets.is_pending or resets.is_in_doubt or resets.generation != at_least.generation:
@@ -134,26 +138,26 @@ class ShareHistory:
             )
         self._start_offsets[partition] = max(offset, self.start_of(partition).offset)
 
-    def start_of(self, partition: TopicPartition) -> Mark:
+    def start_of(self, partition: TopicPartition) -> KnownStart:
         """Return the highest start offset that was answered."""
-        return Mark(self._start_offsets.get(partition, -1), self.generation_of(partition))
+        return KnownStart(self._start_offsets.get(partition, -1), self.generation_of(partition))
 
     # ---- dead letters
 
-    def rejected(self, partition: TopicPartition, offset: int, generation: int) -> None:
+    def note_rejected(self, partition: TopicPartition, offset: int, generation: int) -> None:
         """Note an answered rejection, which a member sent in this generation."""
         if generation == self.generation_of(partition):
             self._owed_letters.setdefault(partition, set()).add(offset)
 
-    def has_letter(self, partition: TopicPartition, offset: int) -> None:
+    def note_letter(self, partition: TopicPartition, offset: int) -> None:
         """Note a record that a leader archived when its dead letter was written."""
         self._owed_letters.setdefault(partition, set()).add(offset)
 
-    def has_no_letter(self, partition: TopicPartition, offset: int) -> None:
+    def note_letter_failed(self, partition: TopicPartition, offset: int) -> None:
         """Note a record that a leader archived because its dead letter could not be written."""
-        self._given_up.add((partition, offset))
+        self._without_letter.add((partition, offset))
 
-    def accepted(self, partition: TopicPartition, offset: int) -> None:
+    def note_accepted(self, partition: TopicPartition, offset: int) -> None:
         """Note a record whose acceptance is written."""
         self._accepted.add((partition, offset))
 
@@ -162,12 +166,12 @@ class ShareHistory:
         if self.resets_of(partition).is_in_doubt:
             return set()
         # The rejection of a record that another member has accepted meanwhile is answered as if it counted.
-        without = self._given_up | self._accepted
+        without = self._without_letter | self._accepted
         return {at for at in self._owed_letters.get(partition, ()) if (partition, at) not in without}
 
-    def was_spent(self, partition: TopicPartition, offset: int) -> bool:
+    def was_last_delivery(self, partition: TopicPartition, offset: int) -> bool:
         """Return True if the record was delivered for the last possible time."""
-        return (partition, offset) in self._spent
+        return (partition, offset) in self._last_deliveries
 
     def is_accepted(self, partition: TopicPartition, offset: int) -> bool:
         return (partition, offset) in self._accepted
@@ -181,11 +185,11 @@ class ShareHistory:
         """Return how often the state may have been reset."""
         return self.resets_of(partition).generation
 
-    def reset_asked(self, partition: TopicPartition) -> None:
+    def reset_requested(self, partition: TopicPartition) -> None:
         """Note a request that resets the start offset, or deletes it, before it is sent."""
         self.resets_of(partition).is_pending = True
 
-    def reset_refused(self, partition: TopicPartition) -> None:
+    def reset_rejected(self, partition: TopicPartition) -> None:
         """Note a reset that was rejected."""
         self.resets_of(partition).is_pending = False
 

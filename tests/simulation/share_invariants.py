@@ -64,7 +64,7 @@ class Term:
         self.restored: set[int] = set()  # records that were finished when the state was read
         self.signature: object = None
         self.moves = 0  # number of state changes ever begun
-        self.reign: Reign
+        self.epoch: StateEpoch
         self.freed: dict[int, tuple[int, int]] = {}  # end of a failed delivery, and its count
         self.aside_ms: dict[int, int] = {}  # since when a record waits for its dead letter
 
@@ -72,12 +72,12 @@ class Term:
     def name(self) -> str:
         return f"{self.node.process!r} in epoch {self.core.leader_epoch} of {self.partition}"
 
-    def knows_to_be_done(self, offset: int) -> bool:
+    def knows_finished(self, offset: int) -> bool:
         """Return True if the record is finished according to the state that this leader read."""
         return offset < self.first_start_offset or offset in self.restored
 
 
-class Reign:
+class StateEpoch:
     """The terms of a share-partition in one state epoch, and the records that are finished in it."""
 
     def __init__(self, watch: ShareWatch) -> None:
@@ -105,13 +105,12 @@ class ShareInvariants:
         self._delivery_limit = delivery_limit
         self._nodes = {node.host.name: node for node in world.nodes}
         # By state epoch and incarnation of the state: after a deletion any epoch may follow.
-        self._reigns: dict[tuple[TopicPartition, int, int], Reign] = {}
+        self._state_epochs: dict[tuple[TopicPartition, int, int], StateEpoch] = {}
         self._incarnations: dict[TopicPartition, int] = {}
-        self._unsure: set[TopicPartition] = set()  # whose state may be reset now
+        self._resetting: set[TopicPartition] = set()  # whose state may be reset now
         self._in_doubt: set[TopicPartition] = set()  # whose state may be reset at any time
-        self._walls: dict[Process, tuple[int, int]] = {}  # offset and latest reading of each wall clock
+        self._wall_clocks: dict[Process, tuple[int, int]] = {}  # offset and latest reading of each wall clock
         self._failed_letters: dict[Process, int] = {}
-        self.letters = 0  # records that were archived with a dead letter
         self._terms: dict[Process, dict[SharePartition, Term]] = {}
         self._sessions: dict[Process, dict[str, tuple[ShareSession, list[TopicIdPartition]]]] = {}
         self.terms = 0
@@ -127,47 +126,49 @@ class ShareInvariants:
 
     def is_done(self, partition: TopicPartition, offset: int) -> bool:
         """Return True if a leader may answer that a record is never delivered again."""
-        for (name, _, _), reign in self._reigns.items():
+        for (name, _, _), epoch in self._state_epochs.items():
             if name == partition and (
-                offset in reign.done or any(offset < term.core.start_offset for term in reign.terms)
+                offset in epoch.done or any(offset < term.core.start_offset for term in epoch.terms)
             ):
                 return True
         return False
 
-    def renewal_answered(self, member: str, partition: TopicPartition, offset: int, sent_s: float) -> None:
+    def note_renewal(self, member: str, partition: TopicPartition, offset: int, sent_s: float) -> None:
         """Note an answered renewal: the new lock began when the request was sent, or later."""
         self._renewed_to_ms[member, partition, offset] = int(sent_s * 1000) + self._lock_ms
 
     # ---- resets
 
-    def reset_asked(self, partition: TopicPartition) -> None:
+    def reset_requested(self, partition: TopicPartition) -> None:
         """Note a reset under way: a leader that reads the state may find either one."""
-        self._unsure.add(partition)
+        self._resetting.add(partition)
 
-    def reset_refused(self, partition: TopicPartition) -> None:
-        self._unsure.discard(partition)
+    def reset_rejected(self, partition: TopicPartition) -> None:
+        self._resetting.discard(partition)
 
     def reset_in_doubt(self, partition: TopicPartition) -> None:
         """Note a reset without an answer, which may take effect at any later time."""
         self._in_doubt.add(partition)
 
     def reset_answered(self, partition: TopicPartition) -> None:
-        self._unsure.discard(partition)
+        self._resetting.discard(partition)
         self._incarnations[partition] = self._incarnations.get(partition, 0) + 1
 
-    def _reign_of(self, partition: TopicPartition, state_epoch: int, watch: ShareWatch) -> Reign:
-        """Return what is known of a state: nothing if it may have been reset."""
-        is_unsure = partition in self._unsure or partition in self._in_doubt
-        incarnation = -1 - len(self._reigns) if is_unsure else self._incarnations.get(partition, 0)
-        return self._reigns.setdefault((partition, state_epoch, incarnation), Reign(watch))
+    def _state_epoch_of(self, partition: TopicPartition, state_epoch: int, watch: ShareWatch) -> StateEpoch:
+        """Return the known terms of a state, none if the state may have been reset."""
+        may_be_reset = partition in self._resetting or partition in self._in_doubt
+        incarnation = -1 - len(self._state_epochs) if may_be_reset else self._incarnations.get(partition, 0)
+        return self._state_epochs.setdefault((partition, state_epoch, incarnation), StateEpoch(watch))
 
     def start_offset_at(self, node: VirtualNode, partition: TopicPartition) -> int:
         """Return the start offset in the memory of this node, -1 if it does not lead the partition."""
         if node.broker is None or not node.broker.view.has_services:
             return -1
         for led in node.broker.services.shares.share_partitions.values():
-            is_it = led.partition.topic_partition == partition and led.core.key.group == self._history.group
-            if is_it and led.core.is_active and led.partition.is_leader:
+            is_partition = (
+                led.partition.topic_partition == partition and led.core.key.group == self._history.group
+            )
+            if is_partition and led.core.is_active and led.partition.is_leader:
                 return led.core.start_offset
         return -1
 
@@ -190,13 +191,13 @@ class ShareInvariants:
                     term = terms.get(led.core)
                     if term is None:
                         term = terms[led.core] = self._begin(node, led)
-                    self._look_at(term, process)
+                    self._check_term(term, process)
             for core, term in list(terms.items()):
                 if led_now.get(core.key) is not term.led:
-                    self._look_at(term, process)
+                    self._check_term(term, process)
                     if not any(one.transition for one in term.known.values()):
                         del terms[core]
-            self._look_at_sessions(node, process)
+            self._check_sessions(node, process)
             if self._traits.has_letters:
                 self._failed_letters[process] = self._letters_failed_at(node)
         except SimulationError:
@@ -207,9 +208,9 @@ class ShareInvariants:
     def _read_clock(self, node: VirtualNode, process: Process) -> None:
         """Note the latest wall-clock time that a process can have seen."""
         loop_ms = START_MS + int(self._world.loop.now_s * 1000)
-        ahead_ms, latest_ms = self._walls.get(process, (node.clock.offset_ms, 0))
+        ahead_ms, latest_ms = self._wall_clocks.get(process, (node.clock.offset_ms, 0))
         latest_ms = max(latest_ms, loop_ms + max(ahead_ms, node.clock.offset_ms))
-        self._walls[process] = node.clock.offset_ms, latest_ms
+        self._wall_clocks[process] = node.clock.offset_ms, latest_ms
 
     def _letters_failed_at(self, node: VirtualNode) -> int:
         """Return how many records a node has archived whose dead letters it could not write."""
@@ -220,10 +221,10 @@ class ShareInvariants:
         self.terms += 1
         core, partition = led.core, led.partition.topic_partition
         watch = ShareWatch(lock_duration_ms=self._lock_ms, delivery_count_limit=self._delivery_limit)
-        reign = self._reign_of(partition, core.state_epoch, watch)
-        newest = reign.terms[-1] if reign.terms else None
+        epoch = self._state_epoch_of(partition, core.state_epoch, watch)
+        newest = epoch.terms[-1] if epoch.terms else None
         term = Term(node, led, watch)
-        term.reign = reign
+        term.epoch = epoch
         self._world.trace("term", f"{term.name} from {core.start_offset}")
         for offset, one in _known(core).items():
             if one.state in ENDED:
@@ -231,21 +232,21 @@ class ShareInvariants:
                 term.known[offset] = one
                 term.aside_ms[offset] = int(self._world.loop.now_s * 1000)
         if newest is not None and core.leader_epoch < newest.core.leader_epoch:
-            reign.terms.insert(0, term)  # it read the state before the newest leader did
+            epoch.terms.insert(0, term)  # it read the state before the newest leader did
             return term
-        forgotten = [offset for offset in sorted(reign.done) if not term.knows_to_be_done(offset)]
+        forgotten = [offset for offset in sorted(epoch.done) if not term.knows_finished(offset)]
         if forgotten:
             raise SimulationError(f"{term.name} does not know that {forgotten[:9]} are finished")
         if newest is not None:
-            newest.watch = deepcopy(reign.watch)
-        term.watch = reign.watch
+            newest.watch = deepcopy(epoch.watch)
+        term.watch = epoch.watch
         term.watch.leader_changed(core.start_offset)
-        reign.terms.append(term)
+        epoch.terms.append(term)
         return term
 
     # ---- sessions
 
-    def _look_at_sessions(self, node: VirtualNode, process: Process) -> None:
+    def _check_sessions(self, node: VirtualNode, process: Process) -> None:
         """Check that a member without a session, whose connection was closed, holds no records."""
         assert node.broker is not None
         shares, before = node.broker.services.shares, self._sessions.get(process, {})
@@ -262,7 +263,11 @@ class ShareInvariants:
             if not is_over or shares._is_open(session.connection_number) or node.is_stopping:
                 continue
             for term in self._terms[process].values():
-                if term.led.is_gone or term.led.place not in places or term.moves != term.core._number:
+                if (
+                    term.led.is_gone
+                    or term.led.topic_id_partition not in places
+                    or term.moves != term.core._number
+                ):
                     continue  # another change is under way, perhaps of these records
                 held = [at for at, one in term.known.items() if one.is_held and one.holder == member]
                 if held:
@@ -279,7 +284,7 @@ class ShareInvariants:
 
     # ---- leaders
 
-    def _look_at(self, term: Term, process: Process) -> None:
+    def _check_term(self, term: Term, process: Process) -> None:
         core = term.core
         records = core._window.records
         signature = (
@@ -303,6 +308,12 @@ class ShareInvariants:
 
     def _moved(self, term: Term, process: Process, offset: int, old: Known | None, new: Known | None) -> None:
         now_ms = int(self._world.loop.now_s * 1000)
+        if old is not None and new is not None and was_taken_back(old, new, now_ms):
+            # Between the two moves of this turn its member held it again.
+            held = old._replace(state=ACQUIRED, transition=0)
+            self._moved(term, process, offset, old, held)
+            self._moved(term, process, offset, held, new)
+            return
         is_same = old is not None and new is not None and (old.holder, old.count) == (new.holder, new.count)
         if old is not None and old.is_held:
             if not is_same or new is None or not new.is_held:
@@ -323,19 +334,18 @@ class ShareInvariants:
         """Check a record that was set aside and is archived: with a dead letter, or after many attempts."""
         since_ms = term.aside_ms.pop(offset)
         if self._letters_failed_at(term.node) == self._failed_letters.get(process, 0):
-            self.letters += 1
-            self._history.has_letter(term.partition, offset)
+            self._history.note_letter(term.partition, offset)
             self._done(term, offset)
             return
         if now_ms - since_ms < MIN_ATTEMPTS_MS:
             raise SimulationError(
                 f"{term.name}: {offset} is archived without a dead letter after {now_ms - since_ms} ms"
             )
-        self._history.has_no_letter(term.partition, offset)
+        self._history.note_letter_failed(term.partition, offset)
 
     def _renewed(self, term: Term, offset: int, new: Known, now_ms: int) -> None:
         assert new.holder is not None
-        if RENEW not in self._history.asked_by(new.holder, term.partition, offset):
+        if RENEW not in self._history.types_sent_by(new.holder, term.partition, offset):
             raise SimulationError(f"{term.name}: the lock of {offset} is renewed without a request")
         term.watch.renewed(new.holder, offset, offset, now_ms)
 
@@ -346,11 +356,11 @@ class ShareInvariants:
             raise SimulationError(
                 f"{term.name}: {offset} is delivered to {new.holder} with count {new.count}, after {before}"
             )
-        freed_ms, in_vain = term.freed.pop(offset, (0, 0))
-        wait_ms = self._traits.wait_ms(in_vain) if in_vain else 0
+        freed_ms, failed_count = term.freed.pop(offset, (0, 0))
+        wait_ms = self._traits.wait_ms(failed_count) if failed_count else 0
         if now_ms + CLOCK_MS < freed_ms + wait_ms:
             raise SimulationError(
-                f"{term.name}: {offset} is delivered {now_ms - freed_ms} ms after delivery {in_vain},"
+                f"{term.name}: {offset} is delivered {now_ms - freed_ms} ms after delivery {failed_count},"
                 f" before its back-off of {wait_ms} ms is over"
             )
         log_start_offset = term.led.partition.log.log_start_offset
@@ -364,8 +374,10 @@ class ShareInvariants:
             raise SimulationError(f"{term.name}: {error}") from error
         is_last = new.count >= self._delivery_limit
         process = term.node.process
-        wall_ms = self._walls[process][1] if process in self._walls else 0
-        self._history.gives(new.holder, term.partition, offset, new.count, is_last=is_last, wall_ms=wall_ms)
+        wall_ms = self._wall_clocks[process][1] if process in self._wall_clocks else 0
+        self._history.note_delivery(
+            new.holder, term.partition, offset, new.count, is_last=is_last, wall_ms=wall_ms
+        )
 
     def _hold_ended(
         self, term: Term, process: Process, offset: int, old: Known, new: Known | None, now_ms: int
@@ -378,32 +390,32 @@ class ShareInvariants:
         is_gone = offset < term.led.partition.log.log_start_offset
         until_ms = max(hold.until_ms, self._renewed_to_ms.get((member, term.partition, offset), 0))
         is_over = until_ms <= now_ms or is_gone
-        asked = self._history.asked_by(member, term.partition, offset)
-        is_released = RELEASE in asked or self._has_lost_session(process, term.node, member)
+        sent_types = self._history.types_sent_by(member, term.partition, offset)
+        is_released = RELEASE in sent_types or self._has_lost_session(process, term.node, member)
         is_last = old.count >= self._delivery_limit
         state = ARCHIVED if new is None else new.state
         if state in (AVAILABLE, WAITING) or (new is not None and new.is_held):
             term.freed[offset] = now_ms, old.count
         if state == ACKNOWLEDGED:
-            is_explained = ACCEPT in asked
+            has_reason = ACCEPT in sent_types
         elif state == ARCHIVING:
-            is_explained = REJECT in asked
+            has_reason = REJECT in sent_types
         elif state == SPENT:
-            is_explained = is_released and is_last
+            has_reason = is_released and is_last
         elif new is None:
-            is_explained = bool(asked & {ACCEPT, REJECT, GAP}) or (is_released and is_last)
+            has_reason = bool(sent_types & {ACCEPT, REJECT, GAP}) or (is_released and is_last)
         elif state == ARCHIVED:
-            is_explained = bool(asked & {REJECT, GAP}) or (is_released and is_last)
-            if self._traits.has_letters and not is_gone and GAP not in asked:
+            has_reason = bool(sent_types & {REJECT, GAP}) or (is_released and is_last)
+            if self._traits.has_letters and not is_gone and GAP not in sent_types:
                 raise SimulationError(f"{term.name}: {offset} is archived without a dead letter: {old}")
         else:
-            is_explained = is_released
-        if not is_explained and not is_over:
+            has_reason = is_released
+        if not has_reason and not is_over:
             raise SimulationError(
                 f"{term.name}: {offset} is {old} until {until_ms}, and at {now_ms} it is {new};"
-                f" {member} sent {sorted(asked)}"
+                f" {member} sent {sorted(sent_types)}"
             )
-        if is_explained and not (is_over and is_last) and (new is None or not new.transition):
+        if has_reason and not (is_over and is_last) and (new is None or not new.transition):
             # Requested and written within one turn, as on a node that is its own coordinator.
             if new is None or new.state in ENDED:
                 self._done(term, offset, is_accepted=state == ACKNOWLEDGED)
@@ -426,19 +438,30 @@ class ShareInvariants:
     def _done(self, term: Term, offset: int, *, is_accepted: bool = False) -> None:
         """Note that the coordinator has written a record as finished."""
         if is_accepted:
-            self._history.accepted(term.partition, offset)
-        reign = term.reign
-        reign.done.add(offset)
+            self._history.note_accepted(term.partition, offset)
+        epoch = term.epoch
+        epoch.done.add(offset)
         term.watch.done(offset, offset)
-        later = reign.terms[reign.terms.index(term) + 1 :]
+        later = epoch.terms[epoch.terms.index(term) + 1 :]
         for one in later:
             is_newer = one.core.leader_epoch >= term.core.leader_epoch
-            if is_newer and not one.knows_to_be_done(offset):
+            if is_newer and not one.knows_finished(offset):
                 raise SimulationError(
                     f"{term.name} wrote {offset} as finished, which {one.name} does not know"
                 )
         if later:
-            reign.watch.done(offset, offset)
+            epoch.watch.done(offset, offset)
+
+
+def was_taken_back(old: Known, new: Known, now_ms: int) -> bool:
+    """Return True if in one turn the coordinator rejected a move, and the hold then ended in another way."""
+    if not old.transition or new.is_held or new.count != old.count:
+        return False
+    if new.transition:
+        return new.transition != old.transition and new.holder == old.holder
+    # A record whose end is written has no transition either, but keeps its state.
+    is_freed = new.state in (AVAILABLE, WAITING, SPENT) and new.state != old.state
+    return is_freed and old.state in ENDED and old.time_ms <= now_ms
 
 
 def _known(core: SharePartition) -> dict[int, Known]:

@@ -21,7 +21,7 @@ from tests.simulation.virtual_loop import SimulationError
 from tests.simulation.world import World
 
 REJECTED: Final = b"Offset rejected by client."
-SPENT: Final = b"Offset delivery count exceeded the threshold."
+LIMIT_REACHED: Final = b"Offset delivery count exceeded the threshold."
 
 
 class Letter(NamedTuple):
@@ -63,13 +63,13 @@ async def read_letters(
 
 
 def _letter(record: Record) -> Letter:
-    told = {name: value or b"" for name, value in record.headers}
+    headers = {name: value or b"" for name, value in record.headers}
     return Letter(
-        TopicPartition(told[TOPIC].decode(), int(told[PARTITION])),
-        int(told[OFFSET]),
-        told[GROUP].decode(),
-        int(told[DELIVERY_COUNT]),
-        told[MESSAGE],
+        TopicPartition(headers[TOPIC].decode(), int(headers[PARTITION])),
+        int(headers[OFFSET]),
+        headers[GROUP].decode(),
+        int(headers[DELIVERY_COUNT]),
+        headers[MESSAGE],
         record.value,
     )
 
@@ -103,12 +103,16 @@ def _check_letter(
     contents: Mapping[TopicPartition, Mapping[int, bytes]],
 ) -> None:
     partition, offset = letter.partition, letter.offset
-    is_rejected = history.was_asked(partition, offset, REJECT)
-    is_spent = history.was_spent(partition, offset)
+    is_rejected = history.was_sent(partition, offset, REJECT)
+    is_limit_reached = history.was_last_delivery(partition, offset)
     if letter.group != history.group or partition not in contents:
         raise SimulationError(f"{letter} belongs to no record of {history.group}")
-    if not (is_rejected if letter.message == REJECTED else is_spent and letter.message == SPENT):
-        raise SimulationError(f"{letter}: rejected: {is_rejected}, delivered for the last time: {is_spent}")
+    if not (
+        is_rejected if letter.message == REJECTED else is_limit_reached and letter.message == LIMIT_REACHED
+    ):
+        raise SimulationError(
+            f"{letter}: rejected: {is_rejected}, delivered for the last time: {is_limit_reached}"
+        )
     value = contents[partition].get(offset)
     # A letter has no copy if its record was deleted, or compacted away inside its batch.
     if letter.value is not None and (not traits.copies_records or value not in (None, letter.value)):

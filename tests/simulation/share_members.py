@@ -15,7 +15,7 @@ from ottla.logstore.record import records_of
 from ottla.logstore.record_batch import iterate_headers
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.logstore.words.topic_partition import TopicPartition
-from ottla.node.wire.messages.share_acknowledge import AcknowledgementBatch as SaidBatch
+from ottla.node.wire.messages.share_acknowledge import AcknowledgementBatch as AckBatch
 from ottla.node.wire.messages.share_acknowledge import (
     AcknowledgePartition,
     AcknowledgeTopic,
@@ -43,25 +43,25 @@ from tests.simulation.txn_clients import LatePath
 from tests.simulation.virtual_loop import Process, SimulationError
 from tests.simulation.workload import Workload
 
-BEAT_S: Final = 0.4
-CALM_S: Final = 0.05
+HEARTBEAT_S: Final = 0.4
+CALM_PAUSE_S: Final = 0.05
 REST_S: Final = 0.8
 SLOW_S: Final = 3.0  # some work takes longer than a record lock
 VERSION: Final = 2  # of ShareFetch and ShareAcknowledge
 CLOSING, OPENING = -1, 0  # epochs of share sessions
-OUT: Final = {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH}
-OVER: Final = {
+NOT_A_MEMBER: Final = {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH}
+SESSION_OVER: Final = {
     ErrorCode.SHARE_SESSION_NOT_FOUND,
     ErrorCode.INVALID_SHARE_SESSION_EPOCH,
     ErrorCode.SHARE_SESSION_LIMIT_REACHED,
 }
 LATE_CHANCE: Final = 0.08
 STRAY_CHANCE: Final = 0.15
-KEEP: Final = -1
+KEEP: Final = -1  # not an acknowledgement type: the member keeps the record
 
 Endpoint = tuple[str, int]
 # Called for each record that a member received: partition, offset and value.
-Saw = Callable[[TopicPartition, int, bytes], None]
+NoteRead = Callable[[TopicPartition, int, bytes], None]
 
 
 class Batch(NamedTuple):
@@ -76,7 +76,7 @@ class Batch(NamedTuple):
         return self.types * (self.last - self.first + 1) if len(self.types) == 1 else self.types
 
 
-Said = dict[TopicPartition, list[Batch]]
+Acks = dict[TopicPartition, list[Batch]]
 
 
 @dataclass(slots=True)
@@ -87,16 +87,16 @@ class Session:
     partitions: set[TopicPartition] = field(default_factory=set)
     # The records of the member by partition: first, last, and the offsets that have a record.
     held: dict[TopicPartition, list[tuple[int, int, set[int]]]] = field(default_factory=dict)
-    old: ShareAcknowledgeRequest | None = None  # an acknowledgement that was answered
-    is_sure: bool = True  # all its requests were answered
+    answered_request: ShareAcknowledgeRequest | None = None  # an acknowledgement that was answered
+    has_all_answers: bool = True  # all its requests were answered
 
-    def begin_anew(self) -> None:
+    def reopen(self) -> None:
         """Open a new session with the next request; the member keeps its records."""
-        self.epoch, self.partitions, self.old = OPENING, set(), None
+        self.epoch, self.partitions, self.answered_request = OPENING, set(), None
 
 
 class ShareMember:
-    """A member of the share group, which joins again and again."""
+    """A member of the share group, which joins, leaves and crashes again and again."""
 
     def __init__(
         self,
@@ -105,7 +105,7 @@ class ShareMember:
         name: str,
         topics: Sequence[str],
         *,
-        saw: Saw,
+        note_read: NoteRead,
         invariants: ShareInvariants,
         pause_s: float,
         traits: Traits = Traits(),
@@ -119,7 +119,7 @@ class ShareMember:
         self._workload = workload
         self._history = history
         self._topics = topics
-        self._saw = saw
+        self._note_read = note_read
         self._invariants = invariants
         self._pause_s = pause_s
         self._client: SimClient
@@ -130,68 +130,70 @@ class ShareMember:
         self._names: dict[bytes, str] = {}  # of topics
         self._ids: dict[str, bytes] = {}
         self._sessions: dict[Endpoint, Session] = {}
-        self._life = 0
+        self._incarnation = 0
         self._epoch = 0
-        self._tells_all = False
+        self._sends_all_fields = False
         self._is_silent = False
-        self._rests = False
-        self.tasks = [workload.world.spawn(self._process, work) for work in (self._live(), self._work())]
+        self._works_longer = False
+        self.tasks = [
+            workload.world.spawn(self._process, work) for work in (self._run_heartbeats(), self._work())
+        ]
         for task in self.tasks:
             task.add_done_callback(workload._ended)
 
     @property
     def member_id(self) -> str:
-        return f"{self.name}.{self._life}"
+        return f"{self.name}.{self._incarnation}"
 
     @property
     def is_joined(self) -> bool:
         return self._epoch > 0 and not self._is_silent
 
     @property
-    def has_nothing(self) -> bool:
+    def has_no_records(self) -> bool:
         """Return True if the member has acknowledged all that it received."""
         return not any(one.held for one in self._sessions.values())
 
     # ---- group
 
-    async def _live(self) -> None:
+    async def _run_heartbeats(self) -> None:
         while not self.is_stopped:
             try:
                 if len(self._ids) < len(self._topics):
-                    await self._learn_topics()
+                    await self._fetch_topic_ids()
                 elif not self._is_silent:
-                    await self._beat()
+                    await self._heartbeat()
             except KafkaError as error:
-                self._workload.judge(error)
+                self._workload.check_error(error)
                 self._workload.world.trace("share", f"{self.member_id} {error.code.name}")
-                self._tells_all = True
-                if error.code in OUT:
+                self._sends_all_fields = True
+                if error.code in NOT_A_MEMBER:
                     self._epoch = 0
                 self._client.forget_coordinator(self._history.group)
-            await pause(self._chance, BEAT_S)
+            await pause(self._chance, HEARTBEAT_S)
         self._client.close()
 
-    async def _learn_topics(self) -> None:
+    async def _fetch_topic_ids(self) -> None:
         found = await self._client.refresh(self._topics)
         for one in found.topics:
             if one.name and one.partitions:
                 self._names[bytes(one.topic_id)], self._ids[one.name] = one.name, bytes(one.topic_id)
 
-    async def _beat(self) -> None:
-        life = self._life
+    async def _heartbeat(self) -> None:
+        incarnation = self._incarnation
         request = ShareGroupHeartbeatRequest(
             group_id=self._history.group,
             member_id=self.member_id,
             member_epoch=self._epoch,
             # After a lost answer the subscription is sent again, so that the assignment is answered again.
-            subscribed_topic_names=list(self._topics) if not self._epoch or self._tells_all else None,
+            subscribed_topic_names=list(self._topics) if not self._epoch or self._sends_all_fields else None,
         )
         coordinator = await self._client.coordinator_of(self._history.group)
         answer = await self._client.ask(coordinator, request, ShareGroupHeartbeatResponse)
         check(answer.error_code, answer.error_message)
-        if life != self._life:
+        if incarnation != self._incarnation:
             return
-        self._tells_all = False
+        self._sends_all_fields = False
         self._epoch = answer.member_epoch
         if answer.assignment is not None:
             self.assigned = {
@@ -203,23 +205,23 @@ class ShareMember:
             self._workload.world.trace("assigned", f"{self.member_id} {sorted(self.assigned)}")
 
     async def _leave(self) -> None:
-        """Leave the group; leaders learn it from the ends of the sessions, or not at all."""
+        """Leave the group, after closing some of the sessions; the other leaders do not learn of it."""
         for endpoint in sorted(self._sessions):
             if self._chance.random() < 0.7:
                 await self._close_session(endpoint)
         request = ShareGroupHeartbeatRequest(
             group_id=self._history.group, member_id=self.member_id, member_epoch=-1
         )
-        self._begin_anew()
+        self._restart()
         try:
             coordinator = await self._client.coordinator_of(self._history.group)
             answer = await self._client.ask(coordinator, request, ShareGroupHeartbeatResponse)
             check(answer.error_code, answer.error_message)
         except KafkaError as error:
-            self._workload.judge(error)
+            self._workload.check_error(error)
             self._client.forget_coordinator(self._history.group)
 
-    async def _die(self) -> None:
+    async def _crash(self) -> None:
         """Fall silent, with connections closed or left open, and return later with another id."""
         self._is_silent = True
         for endpoint in sorted(self._sessions):
@@ -227,7 +229,7 @@ class ShareMember:
                 self._client.drop_connection(endpoint)
             else:
                 self._client.end_connection(endpoint)
-        self._begin_anew()
+        self._restart()
         await asyncio.sleep(self._chance.choice((0.1, 1.0, 5.0)) * self._chance.random())
         self._is_silent = False
 
@@ -235,16 +237,16 @@ class ShareMember:
         """Leave, or fall silent, until the member may return."""
         self._is_silent = True
         if self._chance.random() < 0.05:
-            await self._die()
+            await self._crash()
             self._is_silent = True
         else:
             await self._leave()
         while self.is_away:
-            await asyncio.sleep(CALM_S)
+            await asyncio.sleep(CALM_PAUSE_S)
         self._is_silent = False
 
-    def _begin_anew(self) -> None:
-        self._life += 1
+    def _restart(self) -> None:
+        self._incarnation += 1
         self._epoch = 0
         self.assigned = set()
         self._sessions.clear()
@@ -253,7 +255,7 @@ class ShareMember:
 
     async def _work(self) -> None:
         while not self.is_stopped:
-            await pause(self._chance, min(self._pause_s, CALM_S) if self.is_calm else self._pause_s)
+            await pause(self._chance, min(self._pause_s, CALM_PAUSE_S) if self.is_calm else self._pause_s)
             chance = self._chance
             dice = chance.random()
             try:
@@ -261,11 +263,11 @@ class ShareMember:
                     await self._stay_away()
                 elif self.is_calm or dice > 0.08:
                     await self._round()
-                    if self._rests and not self.is_calm:
+                    if self._works_longer and not self.is_calm:
                         await asyncio.sleep(REST_S)  # it has renewed its locks, as if its work took longer
-                    self._rests = False
+                    self._works_longer = False
                 elif dice < 0.025:
-                    await self._die()
+                    await self._crash()
                 elif dice < 0.045:
                     await self._leave()
                 elif dice < 0.065:
@@ -273,7 +275,7 @@ class ShareMember:
                 else:
                     await asyncio.sleep(SLOW_S * chance.random())
             except KafkaError as error:
-                self._workload.judge(error)
+                self._workload.check_error(error)
                 self._workload.world.trace("share", f"{self.member_id} {error.code.name}")
                 await pause(self._chance)
 
@@ -281,7 +283,7 @@ class ShareMember:
         """Open a new session with some leader, which keeps the records of the session before."""
         if self._sessions:
             session = self._sessions[self._chance.choice(sorted(self._sessions))]
-            session.begin_anew()
+            session.reopen()
 
     async def _round(self) -> None:
         """Send something to each leader."""
@@ -298,84 +300,89 @@ class ShareMember:
             try:
                 await self._ask_leader(endpoint, session, by_leader[endpoint])
             except KafkaError as error:
-                self._workload.judge(error)
+                self._workload.check_error(error)
                 self._workload.world.trace("share", f"{self.member_id} {endpoint[0]} {error.code.name}")
-                self._lose(endpoint, session, error)
+                self._reset_session(endpoint, session, error)
 
-    def _lose(self, endpoint: Endpoint, session: Session, error: KafkaError) -> None:
+    def _reset_session(self, endpoint: Endpoint, session: Session, error: KafkaError) -> None:
         """Start a session again whose state is unknown, or give it up with its records."""
         for partition in session.partitions | self.assigned:
             self._client.forget_leader(partition)
-        session.begin_anew()
-        session.is_sure = session.is_sure and error.code in OVER
+        session.reopen()
+        session.has_all_answers = session.has_all_answers and error.code in SESSION_OVER
         if not session.held or self._chance.random() < 0.5:
             self._sessions.pop(endpoint, None)
 
     async def _ask_leader(self, endpoint: Endpoint, session: Session, wanted: set[TopicPartition]) -> None:
         chance = self._chance
         if session.epoch == OPENING or not session.held or chance.random() < (0.9 if self.is_calm else 0.4):
-            says = session.epoch != OPENING and (self.is_calm or chance.random() < 0.6)
-            said = self._said(session) if says else {}
-            renews = any(RENEW in batch.types for batches in said.values() for batch in batches)
+            acknowledges = session.epoch != OPENING and (self.is_calm or chance.random() < 0.6)
+            acks = self._choose_acks(session) if acknowledges else {}
+            renews = any(RENEW in batch.types for batches in acks.values() for batch in batches)
             if not wanted and not session.partitions and session.epoch == OPENING:
                 self._sessions.pop(endpoint, None)
                 return
-            await self._fetch(endpoint, session, wanted, said, renews=renews)
-        elif not self.is_calm and session.old is not None and session.is_sure and chance.random() < 0.1:
-            await self._repeat(endpoint, session.old)
+            await self._fetch(endpoint, session, wanted, acks, renews=renews)
+        elif (
+            not self.is_calm
+            and session.answered_request is not None
+            and session.has_all_answers
+            and chance.random() < 0.1
+        ):
+            await self._repeat(endpoint, session.answered_request)
         else:
-            await self._acknowledge(endpoint, session, self._said(session))
+            await self._acknowledge(endpoint, session, self._choose_acks(session))
 
     # ---- acknowledgements
 
-    def _said(self, session: Session) -> Said:
-        """Choose acknowledgements for some of the member's records, which it then has no more."""
-        chance, said = self._chance, Said()
+    def _choose_acks(self, session: Session) -> Acks:
+        """Choose acknowledgements for some of the member's records, which it then holds no longer."""
+        chance, acks = self._chance, Acks()
         has_renewals = not self.is_calm and chance.random() < 0.15
-        self._rests = has_renewals
+        self._works_longer = has_renewals
         for partition in sorted(session.held):
             kept: list[tuple[int, int, set[int]]] = []
-            for first, last, there in session.held[partition]:
+            for first, last, existing in session.held[partition]:
                 kind = ACCEPT if self.is_calm else chance.choice((ACCEPT, ACCEPT, RELEASE, REJECT, KEEP, GAP))
                 if has_renewals:
                     kind = chance.choice((RENEW, KEEP))
                 if kind == KEEP:
-                    kept.append((first, last, there))
+                    kept.append((first, last, existing))
                     continue
                 if kind == RENEW:
-                    kept.append((first, last, there))
+                    kept.append((first, last, existing))
                     types = [RENEW] * (last - first + 1)
-                elif kind == GAP or len(there) <= last - first:
+                elif kind == GAP or len(existing) <= last - first:
                     # A mixture of types; an offset without a record is acknowledged as a gap.
                     kinds = (ACCEPT,) if self.is_calm else (ACCEPT, RELEASE, REJECT)
-                    types = [chance.choice(kinds) if at in there else GAP for at in range(first, last + 1)]
+                    types = [chance.choice(kinds) if at in existing else GAP for at in range(first, last + 1)]
                 else:
                     types = [kind]
-                said.setdefault(partition, []).append(Batch(first, last, types))
+                acks.setdefault(partition, []).append(Batch(first, last, types))
             session.held[partition] = kept
             if not kept:
                 del session.held[partition]
-        for batches in said.values():
+        for batches in acks.values():
             batches.sort()
         if not self.is_calm and not has_renewals and chance.random() < STRAY_CHANCE:
-            self._stray(session, said)
-        return said
+            self._add_stray_ack(session, acks)
+        return acks
 
-    def _stray(self, session: Session, said: Said) -> None:
+    def _add_stray_ack(self, session: Session, acks: Acks) -> None:
         """Add an acknowledgement of a record that another member holds."""
-        partition = self._chance.choice([None, *sorted(session.partitions - said.keys())])
-        others = [] if partition is None else self._history.given_to_others(self.member_id, partition)
+        partition = self._chance.choice([None, *sorted(session.partitions - acks.keys())])
+        others = [] if partition is None else self._history.delivered_to_others(self.member_id, partition)
         if partition is not None and others:
             first = self._chance.choice(others)
-            said[partition] = [Batch(first, first, [self._chance.choice((ACCEPT, RELEASE, REJECT))])]
+            acks[partition] = [Batch(first, first, [self._chance.choice((ACCEPT, RELEASE, REJECT))])]
 
-    def _asks(self, said: Said) -> None:
-        for partition, batches in said.items():
+    def _note_acks(self, acks: Acks) -> None:
+        for partition, batches in acks.items():
             for batch in batches:
-                self._history.asks(self.member_id, partition, batch.first, batch.each())
+                self._history.note_acknowledgement(self.member_id, partition, batch.first, batch.each())
 
-    def _generations(self, said: Said) -> dict[TopicPartition, int]:
-        return {partition: self._history.generation_of(partition) for partition in said}
+    def _generations(self, acks: Acks) -> dict[TopicPartition, int]:
+        return {partition: self._history.generation_of(partition) for partition in acks}
 
     def _answered(
         self,
@@ -400,19 +407,19 @@ class ShareMember:
                             " which the coordinator has not confirmed to any leader"
                         )
                     if kind == REJECT and self._traits.has_letters:
-                        self._history.rejected(partition, offset, generation)
+                        self._history.note_rejected(partition, offset, generation)
                 elif kind == RENEW:
-                    self._invariants.renewal_answered(self.member_id, partition, offset, sent_s)
+                    self._invariants.note_renewal(self.member_id, partition, offset, sent_s)
 
-    async def _acknowledge(self, endpoint: Endpoint, session: Session, said: Said) -> None:
-        if not said:
+    async def _acknowledge(self, endpoint: Endpoint, session: Session, acks: Acks) -> None:
+        if not acks:
             return
-        self._asks(said)
+        self._note_acks(acks)
         request = ShareAcknowledgeRequest(
             group_id=self._history.group,
             member_id=self.member_id,
             share_session_epoch=session.epoch,
-            is_renew_ack=any(RENEW in one.types for batches in said.values() for one in batches),
+            is_renew_ack=any(RENEW in one.types for batches in acks.values() for one in batches),
             topics=[
                 AcknowledgeTopic(
                     topic_id=self._ids[topic],
@@ -420,62 +427,63 @@ class ShareMember:
                         AcknowledgePartition(
                             partition_index=partition.partition,
                             acknowledgement_batches=[
-                                SaidBatch(first_offset=first, last_offset=last, acknowledge_types=types)
+                                AckBatch(first_offset=first, last_offset=last, acknowledge_types=types)
                                 for first, last, types in batches
                             ],
                         )
-                        for partition, batches in said.items()
+                        for partition, batches in acks.items()
                         if partition.topic == topic
                     ],
                 )
-                for topic in sorted({partition.topic for partition in said})
+                for topic in sorted({partition.topic for partition in acks})
             ],
         )
         if not self.is_calm and self._chance.random() < LATE_CHANCE:
             await self._late.send(self._client, endpoint, request, ShareAcknowledgeResponse, VERSION)
-        sent_s, generations = self._workload.world.loop.now_s, self._generations(said)
+        sent_s, generations = self._workload.world.loop.now_s, self._generations(acks)
         try:
             answer = await self._client.ask(endpoint, request, ShareAcknowledgeResponse, max_version=VERSION)
         except KafkaError:
-            session.is_sure = False
+            session.has_all_answers = False
             raise
         check(answer.error_code, answer.error_message)
-        self._workload.world.trace("said", f"{self.member_id} {endpoint[0]} {said}")
+        self._workload.world.trace("said", f"{self.member_id} {endpoint[0]} {acks}")
         session.epoch += 1
-        session.old = request
+        session.answered_request = request
         for topic in answer.responses:
             for one in topic.partitions:
                 partition = TopicPartition(self._names[bytes(topic.topic_id)], one.partition_index)
                 self._answered(
                     partition,
-                    said.get(partition, []),
+                    acks.get(partition, []),
                     one.error_code,
                     sent_s=sent_s,
                     generation=generations.get(partition, -1),
                 )
 
-    async def _repeat(self, endpoint: Endpoint, old: ShareAcknowledgeRequest) -> None:
+    async def _repeat(self, endpoint: Endpoint, repeated: ShareAcknowledgeRequest) -> None:
         """Send an answered request again, as from a client that has slept; it must be rejected."""
-        answer = await self._client.ask(endpoint, old, ShareAcknowledgeResponse, max_version=VERSION)
+        answer = await self._client.ask(endpoint, repeated, ShareAcknowledgeResponse, max_version=VERSION)
         if not answer.error_code:
             raise SimulationError(
-                f"{endpoint[0]} accepts epoch {old.share_session_epoch} of {old.member_id}'s session again"
+                f"{endpoint[0]} accepts epoch {repeated.share_session_epoch} of the session"
+                f" of {repeated.member_id} again"
             )
-        if answer.error_code not in OVER:
+        if answer.error_code not in SESSION_OVER:
             check(answer.error_code, answer.error_message)
 
     async def _close_session(self, endpoint: Endpoint) -> None:
         session = self._sessions[endpoint]
         if session.epoch == OPENING:
             return
-        said = self._said(session) if self._chance.random() < 0.5 else {}
-        if any(RENEW in batch.types for batches in said.values() for batch in batches):
-            said = {}
+        acks = self._choose_acks(session) if self._chance.random() < 0.5 else {}
+        if any(RENEW in batch.types for batches in acks.values() for batch in batches):
+            acks = {}
         session.epoch = CLOSING
         try:
-            await self._fetch(endpoint, session, set(), said, renews=False)
+            await self._fetch(endpoint, session, set(), acks, renews=False)
         except KafkaError as error:
-            self._workload.judge(error)
+            self._workload.check_error(error)
 
     # ---- fetches
 
@@ -484,7 +492,7 @@ class ShareMember:
         endpoint: Endpoint,
         session: Session,
         wanted: set[TopicPartition],
-        said: Said,
+        acks: Acks,
         *,
         renews: bool,
     ) -> None:
@@ -492,8 +500,8 @@ class ShareMember:
         added, forgotten = wanted - session.partitions, session.partitions - wanted
         if session.epoch in (OPENING, CLOSING) or renews:
             forgotten = set()
-        named = sorted(added | said.keys())
-        self._asks(said)
+        named = sorted(added | acks.keys())
+        self._note_acks(acks)
         fetches = session.epoch != CLOSING and not renews
         request = ShareFetchRequest(
             group_id=self._history.group,
@@ -516,7 +524,7 @@ class ShareMember:
                                 AcknowledgementBatch(
                                     first_offset=first, last_offset=last, acknowledge_types=types
                                 )
-                                for first, last, types in said.get(one, [])
+                                for first, last, types in acks.get(one, [])
                             ],
                         )
                         for one in named
@@ -531,11 +539,11 @@ class ShareMember:
             ],
         )
         member_id, sent_s = self.member_id, self._workload.world.loop.now_s
-        generations = self._generations(said)
+        generations = self._generations(acks)
         try:
             answer = await self._client.ask(endpoint, request, ShareFetchResponse, max_version=VERSION)
         except KafkaError:
-            session.is_sure = False
+            session.has_all_answers = False
             raise
         check(answer.error_code, answer.error_message)
         if session.epoch != CLOSING:
@@ -544,10 +552,10 @@ class ShareMember:
         for topic in answer.responses:
             for one in topic.partitions:
                 partition = TopicPartition(self._names[bytes(topic.topic_id)], one.partition_index)
-                if partition in said:
+                if partition in acks:
                     self._answered(
                         partition,
-                        said[partition],
+                        acks[partition],
                         one.acknowledge_error_code,
                         sent_s=sent_s,
                         generation=generations[partition],
@@ -567,13 +575,13 @@ class ShareMember:
         }
         for each in one.acquired_records:
             first, last = each.first_offset, each.last_offset
-            there = {offset for offset in range(first, last + 1) if offset in records}
+            existing = {offset for offset in range(first, last + 1) if offset in records}
             self._workload.world.trace("got", f"{member_id} {partition} {first}-{last} {each.delivery_count}")
             for offset in range(first, last + 1):
-                self._history.hears_of(member_id, partition, offset, each.delivery_count)
-            for offset in sorted(there):
-                self._saw(partition, offset, records[offset].value or b"")
+                self._history.check_received(member_id, partition, offset, each.delivery_count)
+            for offset in sorted(existing):
+                self._note_read(partition, offset, records[offset].value or b"")
                 due_ms = self._traits.due_ms(partition, records[offset])
-                self._history.has_due(member_id, partition, offset, each.delivery_count, due_ms)
+                self._history.check_due(member_id, partition, offset, each.delivery_count, due_ms)
             others = [one for one in session.held.get(partition, []) if one[1] < first or one[0] > last]
-            session.held[partition] = [*others, (first, last, there)]
+            session.held[partition] = [*others, (first, last, existing)]

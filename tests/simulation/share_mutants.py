@@ -8,8 +8,6 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
-import pytest
-
 from ottla.groupcoord.share import share_group_heartbeat
 from ottla.groupcoord.share_state import check_request, write_state
 from ottla.groupcoord.share_state.share_state_records import SHARE_STATE_TOPIC
@@ -40,14 +38,11 @@ from ottla.node.share.share_partition_manager import SharePartitionManager
 from ottla.node.share.share_sessions import ShareSessions
 from ottla.node.share.share_window import ARCHIVED, ShareWindow
 from ottla.node.share.share_words import ArchiveReason, ShareConfig
-from tests.simulation import share_stories
-from tests.simulation.mutants import MAX_SEEDS, Mutant
-from tests.simulation.nemesis import LETTER_KINDS
-from tests.simulation.share_traits import BACKOFF, DELAYS, LETTERS, RESETS, TRAITS
-from tests.simulation.simulation import Options, Simulation, run_seed
-from tests.simulation.stories import Story
-
-Patch = pytest.MonkeyPatch
+from tests.simulation import share_scenarios
+from tests.simulation.mutants import Mutant, Patch, Plant, add_mutant, played
+from tests.simulation.scenarios import Scenario
+from tests.simulation.share_traits import BACKOFF, DELAYS, LETTERS, RESETS
+from tests.simulation.simulation import Options, run_seed
 
 KINDS: Final = ("kill", "reset", "kill_leaders_in_turn", "kill_share_coordinator", "kill_leader_at_write")
 SHARE: Final = Options(seconds=3.0, workers=5, kinds=KINDS)
@@ -56,35 +51,19 @@ ABORTS: Final = Options(seconds=2.0, workers=5, transactions=2, kinds=("reset",)
 WITH_LETTERS: Final = Options(seconds=3.0, workers=5, kinds=("kill_leader_at_letters",), traits=(LETTERS,))
 WITH_BACKOFF: Final = Options(seconds=1.0, workers=5, kinds=("reset",), traits=(BACKOFF,))
 WITH_DELAYS: Final = Options(seconds=1.0, workers=5, kinds=("reset",), traits=(DELAYS,))
-WITH_ALL_TRAITS: Final = Options(seconds=3.0, workers=5, kinds=LETTER_KINDS, traits=TRAITS)
 WITH_RESETS: Final = Options(seconds=3.0, workers=5, kinds=("reset",), traits=(RESETS,))
 
 SHARE_MUTANTS: list[Mutant] = []
 
 
-def mutant(options: Options, *first: int) -> Callable[[Callable[[Patch], None]], Callable[[Patch], None]]:
-    """Add a mutant to the list; the seeds `first` have detected it and are tried first."""
-
-    def enter(plant: Callable[[Patch], None]) -> Callable[[Patch], None]:
-        run = partial(run_seed, options=options)
-        SHARE_MUTANTS.append(Mutant(plant=plant, run=run, seeds=(*first, *range(MAX_SEEDS))))
-        return plant
-
-    return enter
+def mutant(options: Options, *first: int) -> Callable[[Plant], Plant]:
+    """Add a mutant that random faults must detect; the seeds `first` have detected it."""
+    return add_mutant(SHARE_MUTANTS, partial(run_seed, options=options), *first)
 
 
-def story_mutant(story: Story) -> Callable[[Callable[[Patch], None]], Callable[[Patch], None]]:
+def scenario_mutant(scenario: Scenario) -> Callable[[Plant], Plant]:
     """Add a mutant that a scenario must detect."""
-
-    def enter(plant: Callable[[Patch], None]) -> Callable[[Patch], None]:
-        SHARE_MUTANTS.append(Mutant(plant=plant, run=partial(_play, story), seeds=range(MAX_SEEDS)))
-        return plant
-
-    return enter
-
-
-def _play(story: Story, seed: int) -> object:
-    return Simulation(seed, share_stories.OPTIONS).play(story)
+    return add_mutant(SHARE_MUTANTS, played(scenario, share_scenarios.OPTIONS))
 
 
 def _unchecked(patch: Patch, request: type[StateRequest], check: str) -> None:
@@ -99,26 +78,28 @@ def _unchecked(patch: Patch, request: type[StateRequest], check: str) -> None:
 
 
 @mutant(SHARE)
-def locks_end_when_they_begin(patch: Patch) -> None:
+def locks_expire_at_once(patch: Patch) -> None:
     acquire = share_partition.acquire
 
-    def at_once(asked: acquire_records.Acquisition, max_records: int) -> Any:
-        early_ms = asked.now_ms - asked.config.record_lock_duration_ms + 1
-        return acquire(asked._replace(now_ms=early_ms), max_records)
+    def at_once(acquisition: acquire_records.Acquisition, max_records: int) -> Any:
+        early_ms = acquisition.now_ms - acquisition.config.record_lock_duration_ms + 1
+        return acquire(acquisition._replace(now_ms=early_ms), max_records)
 
     patch.setattr(share_partition, "acquire", at_once)
 
 
 @mutant(SHARE)
-def what_is_delivered_again_is_not_counted(patch: Patch) -> None:
+def redeliveries_are_not_counted(patch: Patch) -> None:
     hold = acquire_records._hold
     patch.setattr(
-        acquire_records, "_hold", lambda asked, first, last, count: hold(asked, first, last, count - 1)
+        acquire_records,
+        "_hold",
+        lambda acquisition, first, last, count: hold(acquisition, first, last, count - 1),
     )
 
 
 @mutant(SHARE, 1)
-def there_is_no_limit_of_deliveries(patch: Patch) -> None:
+def deliveries_are_not_limited(patch: Patch) -> None:
     number = share_group_settings._number
     patch.setattr(
         share_group_settings,
@@ -128,7 +109,7 @@ def there_is_no_limit_of_deliveries(patch: Patch) -> None:
 
 
 @mutant(SHARE, 3)
-def anybody_may_acknowledge_what_somebody_holds(patch: Patch) -> None:
+def any_member_may_acknowledge_a_held_record(patch: Patch) -> None:
     check_held = acknowledge_records._check_held
 
     def is_held(moves: Any, member: str, first: int, last: int) -> None:
@@ -142,21 +123,21 @@ def anybody_may_acknowledge_what_somebody_holds(patch: Patch) -> None:
 
 
 @mutant(SHARE)
-def a_renewed_lock_ends_as_it_would_have(patch: Patch) -> None:
+def renewals_are_ignored(patch: Patch) -> None:
     patch.setattr(acknowledge_records, "_renew", lambda *_: None)
 
 
 @mutant(SHARE, 6)
-def a_lock_that_is_over_goes_on(patch: Patch) -> None:
-    def forget(window: ShareWindow, _: object, now_ms: int) -> list[Any]:
+def locks_never_expire(patch: Patch) -> None:
+    def drop_due(window: ShareWindow, _: object, now_ms: int) -> list[Any]:
         window.locks.take_due(now_ms)
         return []
 
-    patch.setattr(share_partition, "expire", forget)
+    patch.setattr(share_partition, "expire", drop_due)
 
 
 @mutant(SHARE)
-def the_start_offset_moves_over_what_is_held(patch: Patch) -> None:
+def the_start_offset_passes_held_records(patch: Patch) -> None:
     def leading(records: InFlightRecords) -> int:
         count = 0
         while count < len(records) and records.states[count] in {*TERMINAL, ACQUIRED}:
@@ -190,8 +171,8 @@ def a_member_is_answered_before_it_is_written(patch: Patch) -> None:
     patch.setattr(SharePartitionManager, "_write", at_once)
 
 
-@story_mutant(share_stories.what_was_compacted_is_given_to_nobody)
-def what_the_log_has_lost_stays_available(patch: Patch) -> None:
+@scenario_mutant(share_scenarios.compacted_records_are_not_delivered)
+def deleted_records_stay_available(patch: Patch) -> None:
     patch.setattr(acquire_records, "_archive_vanished", lambda *_: None)
 
 
@@ -207,21 +188,21 @@ def aborted_records_are_delivered(patch: Patch) -> None:
 
 
 @mutant(CUTS, 4)
-def what_a_member_held_outlives_its_session(patch: Patch) -> None:
+def a_closed_session_does_not_release_its_records(patch: Patch) -> None:
     patch.setattr(SharePartitionManager, "_give_back", lambda *_: None)
 
 
 @mutant(WITH_RESETS, 5)
-def a_state_that_was_read_once_is_believed_when_others_come(patch: Patch) -> None:
-    async def believe(manager: SharePartitionManager, led: LedPartition) -> None:
+def a_state_is_not_checked_again(patch: Patch) -> None:
+    async def skip_check(manager: SharePartitionManager, led: LedPartition) -> None:
         return
 
     patch.setattr(LedPartition, "is_left", lambda *_: False)
-    patch.setattr(SharePartitionManager, "_check_state", believe)
+    patch.setattr(SharePartitionManager, "_check_state", skip_check)
 
 
 @mutant(SHARE)
-def any_epoch_of_a_session_is_good_enough(patch: Patch) -> None:
+def session_epochs_are_not_checked(patch: Patch) -> None:
     check = ShareSessions.check
 
     def check_any(sessions: ShareSessions, key: Any, epoch: int) -> Any:
@@ -234,12 +215,12 @@ def any_epoch_of_a_session_is_good_enough(patch: Patch) -> None:
 # ---- share coordinators ------------------------------------------------------------------------------------
 
 
-@story_mutant(share_stories.a_word_that_comes_late_is_of_no_leader)
-def a_leader_of_before_may_write(patch: Patch) -> None:
+@scenario_mutant(share_scenarios.a_late_acknowledgement_is_not_written_to_a_newer_state)
+def an_earlier_leader_may_write(patch: Patch) -> None:
     _unchecked(patch, WriteState, "_check_leader_epoch")
 
 
-@story_mutant(share_stories.who_was_reset_writes_no_more)
+@scenario_mutant(share_scenarios.a_removed_member_acknowledges_nothing_after_a_reset)
 def the_leader_of_another_state_may_write(patch: Patch) -> None:
     _unchecked(patch, WriteState, "_check_state_epoch")
     _unchecked(patch, WriteState, "_check_incarnation")
@@ -256,7 +237,7 @@ def a_snapshot_misses_a_batch(patch: Patch) -> None:
     patch.setattr(write_state, "combine_batches", without_last)
 
 
-@story_mutant(share_stories.a_coordinator_that_is_alone_promises_nothing)
+@scenario_mutant(share_scenarios.an_isolated_coordinator_confirms_nothing)
 def a_state_is_answered_before_it_is_replicated(patch: Patch) -> None:
     answer_when_committed = CoordinatorLog.answer_when_committed
 
@@ -273,14 +254,14 @@ def a_state_is_answered_before_it_is_replicated(patch: Patch) -> None:
 
 
 @mutant(SHARE)
-def who_is_silent_stays_a_member(patch: Patch) -> None:
+def sessions_of_members_never_expire(patch: Patch) -> None:
     start = share_group_heartbeat.start_share_session
 
-    def for_ever(*args: Any) -> Any:
+    def without_timeout(*args: Any) -> Any:
         timer = start(*args)
         return type(timer)(timer.key, 3_600_000, timer.command)
 
-    patch.setattr(share_group_heartbeat, "start_share_session", for_ever)
+    patch.setattr(share_group_heartbeat, "start_share_session", without_timeout)
 
 
 # ---- dead letters ------------------------------------------------------------------------------------------
@@ -297,7 +278,7 @@ def letters_are_sent_without_a_note(patch: Patch) -> None:
 
 
 @mutant(WITH_LETTERS)
-def what_was_delivered_too_often_gets_no_letter(patch: Patch) -> None:
+def a_record_at_the_delivery_limit_gets_no_letter(patch: Patch) -> None:
     for module in (acknowledge_records, release_records):
         archived_as = module.archived_as
         patch.setattr(
@@ -313,7 +294,7 @@ def what_was_delivered_too_often_gets_no_letter(patch: Patch) -> None:
 
 
 @mutant(WITH_BACKOFF)
-def what_a_member_releases_comes_again_at_once(patch: Patch) -> None:
+def released_records_have_no_backoff(patch: Patch) -> None:
     complete = release_records.complete
 
     def at_once(window: ShareWindow, config: ShareConfig, *args: Any) -> bool:
@@ -323,12 +304,12 @@ def what_a_member_releases_comes_again_at_once(patch: Patch) -> None:
 
 
 @mutant(WITH_BACKOFF)
-def the_wait_after_a_delivery_is_always_the_same(patch: Patch) -> None:
+def the_backoff_does_not_grow(patch: Patch) -> None:
     patch.setattr(ShareConfig, "backoff_ms", lambda config, _: config.retry_backoff_ms)
 
 
 @mutant(WITH_DELAYS)
-def a_record_is_given_a_little_before_it_is_due(patch: Patch) -> None:
+def a_delayed_record_is_delivered_early(patch: Patch) -> None:
     free_due = share_partition.free_due
     patch.setattr(
         share_partition,
@@ -338,7 +319,7 @@ def a_record_is_given_a_little_before_it_is_due(patch: Patch) -> None:
 
 
 @mutant(WITH_DELAYS)
-def what_lies_behind_a_delayed_record_waits_for_it(patch: Patch) -> None:
+def records_wait_behind_a_delayed_one(patch: Patch) -> None:
     for module in (share_partition, acquire_records):
         may_take = module.may_take_new
         patch.setattr(
@@ -352,7 +333,7 @@ def what_lies_behind_a_delayed_record_waits_for_it(patch: Patch) -> None:
 
 
 @mutant(WITH_RESETS, 5)
-def no_start_offset_is_set_back(patch: Patch) -> None:
+def the_start_offset_cannot_be_set_back(patch: Patch) -> None:
     initialize = write_state._initialize
 
     def at_least_as_before(shard: Any, request: InitializeState, now_ms: int) -> Any:
@@ -364,13 +345,13 @@ def no_start_offset_is_set_back(patch: Patch) -> None:
     patch.setattr(write_state, "_initialize", at_least_as_before)
 
 
-@mutant(WITH_RESETS, 11)
-def a_leader_writes_on_into_a_state_that_has_begun_anew(patch: Patch) -> None:
+@mutant(WITH_RESETS, 169, 218)
+def a_leader_may_write_to_a_reset_state(patch: Patch) -> None:
     _unchecked(patch, WriteState, "_check_incarnation")
 
 
 @mutant(WITH_RESETS, 2)
-def a_state_that_was_deleted_is_there_still(patch: Patch) -> None:
+def deleted_states_remain(patch: Patch) -> None:
     decide = write_state._decide
 
     def keep(shard: Any, request: StateRequest, now_ms: int) -> Any:

@@ -18,10 +18,10 @@ from tests.simulation.sim_client import SimClient, pause
 from tests.simulation.workload import Workload
 
 PAUSE_S: Final = 1.0
-TRY_S: Final = 0.1
-PATIENCE_S: Final = 6.0  # silent members are removed after 3 s
+RETRY_S: Final = 0.1
+GIVE_UP_AFTER_S: Final = 6.0  # silent members are removed after 3 s
 # Errors that prove that nothing was done.
-REFUSED: Final = {
+REJECTIONS: Final = {
     ErrorCode.NON_EMPTY_GROUP,
     ErrorCode.GROUP_ID_NOT_FOUND,
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -34,7 +34,7 @@ class Reset(NamedTuple):
     name: str
     partitions: Sequence[TopicPartition]
     start_offset: int
-    ask: Callable[[], Awaitable[None]]
+    send: Callable[[], Awaitable[None]]
 
 
 class ShareResetter:
@@ -48,7 +48,6 @@ class ShareResetter:
         partitions: Sequence[TopicPartition],
         members: Sequence[ShareMember],
     ) -> None:
-        self.done = 0  # resets that were answered
         self._workload = workload
         self._history = history
         self._invariants = invariants
@@ -62,13 +61,13 @@ class ShareResetter:
         workload = self._workload
         while not workload.is_calm and not workload.stopping:
             await pause(self._chance, PAUSE_S)
-            await self._send_away(self._some_reset())
-        # Perhaps once more after all faults, as the checks hold whatever happened before.
+            await self._reset_without_members(self._random_reset())
+        # Perhaps reset once more after all faults: the final checks must hold after a reset, too.
         if self._chance.random() < 0.5:
-            await self._send_away(self._some_reset())
+            await self._reset_without_members(self._random_reset())
         self._client.close()
 
-    async def _send_away(self, reset: Reset) -> None:
+    async def _reset_without_members(self, reset: Reset) -> None:
         for member in self._members:
             member.is_away = True
         try:
@@ -79,47 +78,46 @@ class ShareResetter:
 
     async def _do(self, reset: Reset) -> None:
         world = self._workload.world
-        deadline_s = world.loop.now_s + PATIENCE_S
+        deadline_s = world.loop.now_s + GIVE_UP_AFTER_S
         while world.loop.now_s < deadline_s:
-            self._tell(lambda one, partition: one.reset_asked(partition), reset)
+            self._note(lambda one, partition: one.reset_requested(partition), reset)
             world.trace("reset", f"{reset.name} {reset.partitions} {reset.start_offset}")
             try:
-                await reset.ask()
+                await reset.send()
             except KafkaError as error:
-                self._workload.judge(error)
+                self._workload.check_error(error)
                 world.trace("refused", f"{reset.name} {error.code.name}")
                 self._client.forget_coordinator(self._history.group)
-                if error.code in REFUSED:
-                    self._tell(lambda one, partition: one.reset_refused(partition), reset)
+                if error.code in REJECTIONS:
+                    self._note(lambda one, partition: one.reset_rejected(partition), reset)
                     if error.code is not ErrorCode.NON_EMPTY_GROUP:
                         return  # there is nothing to delete
                 else:
                     for partition in reset.partitions:
                         self._history.reset_in_doubt(partition, reset.start_offset)
                         self._invariants.reset_in_doubt(partition)
-                await asyncio.sleep(TRY_S)
+                await asyncio.sleep(RETRY_S)
                 continue
             for partition in reset.partitions:
                 self._history.reset_answered(partition, reset.start_offset)
                 self._invariants.reset_answered(partition)
-            self.done += 1
             world.trace("was reset", reset.name)
             return
 
-    def _tell(
-        self, tell: Callable[[ShareHistory | ShareInvariants, TopicPartition], None], reset: Reset
+    def _note(
+        self, note: Callable[[ShareHistory | ShareInvariants, TopicPartition], None], reset: Reset
     ) -> None:
         for partition in reset.partitions:
-            tell(self._history, partition)
-            tell(self._invariants, partition)
+            note(self._history, partition)
+            note(self._invariants, partition)
 
-    def _some_reset(self) -> Reset:
+    def _random_reset(self) -> Reset:
         client, group, chance = self._client, self._history.group, self._chance
         partition = chance.choice(self._partitions)
         dice = chance.random()
         if dice < 0.6:
-            told = self._workload.history.of(partition).acknowledged
-            offset = chance.choice((0, chance.randint(0, max(told, default=0))))
+            acknowledged = self._workload.history.of(partition).acknowledged
+            offset = chance.choice((0, chance.randint(0, max(acknowledged, default=0))))
             return Reset(
                 "alter",
                 [partition],

@@ -73,8 +73,8 @@ class Traits:
         """Return the wall-clock time (ms) before which no member may acquire the record."""
         if not self.delays or partition.topic not in DELAYED_TOPICS:
             return 0
-        told = dict(record.headers)
-        at, after = told.get(DELIVER_AT), told.get(DELIVER_AFTER)
+        headers = dict(record.headers)
+        at, after = headers.get(DELIVER_AT), headers.get(DELIVER_AFTER)
         if at is not None:
             return int.from_bytes(at, "big")
         return record.timestamp + (self.default_delay_ms if after is None else int(after))

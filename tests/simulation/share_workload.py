@@ -49,7 +49,8 @@ GROUP: Final = "workers"
 LOCK_MS: Final = 1_000
 DELIVERY_LIMITS: Final = ("2", "3", "5")
 STATE_PARTITIONS: Final = 2
-LOOK_S: Final = 0.3
+POLL_S: Final = 0.3
+FETCHED_S: Final = 1.0  # in which each member fetches at least once from each leader of its partitions
 PROBE_MS: Final = 4_000  # longer than any other delay
 LETTERS_S: Final = 40.0  # a write of dead letters is retried after up to 30 s
 SETTINGS: Final = {
@@ -96,7 +97,6 @@ class ShareWorkload:
     ) -> None:
         self.history = ShareHistory(GROUP)
         self.traits = traits
-        self.resetter: ShareResetter | None = None
         self._letter_partitions = letter_partitions
         self.partitions = [*partitions, *txn_partitions]
         self.members: list[ShareMember] = []
@@ -135,7 +135,7 @@ class ShareWorkload:
                     self.history,
                     f"worker-{number}",
                     topics,
-                    saw=self._saw,
+                    note_read=self._note_read,
                     invariants=self.invariants,
                     pause_s=chance.choice((0.02, 0.1, 0.3)),
                     traits=self.traits,
@@ -143,9 +143,7 @@ class ShareWorkload:
             )
         self._watch_start_offsets()
         if self.traits.resets:
-            self.resetter = ShareResetter(
-                self._workload, self.history, self.invariants, self.partitions, self.members
-            )
+            ShareResetter(self._workload, self.history, self.invariants, self.partitions, self.members)
 
     def _is_known(self, configs: Mapping[str, str]) -> bool:
         """Return True if all nodes know the configs of the group, after which faults may begin."""
@@ -155,27 +153,27 @@ class ShareWorkload:
             for node in self._world.nodes
         )
 
-    def _saw(self, partition: TopicPartition, offset: int, value: bytes) -> None:
-        self._workload.history.saw(partition, offset, value)
+    def _note_read(self, partition: TopicPartition, offset: int, value: bytes) -> None:
+        self._workload.history.note_read(partition, offset, value)
         if partition in self._txn_partitions:
-            self._txn_history.saw(partition, offset, value)
+            self._txn_history.note_read(partition, offset, value)
 
     def _watch_start_offsets(self) -> None:
         client, chance, process = self._workload.client("lag")
 
-        async def look() -> None:
+        async def poll() -> None:
             while not self._workload.stopping:
-                await pause(chance, LOOK_S)
+                await pause(chance, POLL_S)
                 try:
-                    await self._look_at_start_offsets(client)
+                    await self._check_start_offsets(client)
                 except KafkaError as error:
-                    self._workload.judge(error)
+                    self._workload.check_error(error)
                     client.forget_coordinator(GROUP)
             client.close()
 
-        self._workload.spawn(process, look())
+        self._workload.spawn(process, poll())
 
-    async def _look_at_start_offsets(self, client: SimClient) -> None:
+    async def _check_start_offsets(self, client: SimClient) -> None:
         request = DescribeShareGroupOffsetsRequest(
             groups=[DescribeShareGroupOffsetsRequestGroup(group_id=GROUP, topics=None)]
         )
@@ -187,7 +185,7 @@ class ShareWorkload:
             for one in topic.partitions:
                 partition = TopicPartition(topic.topic_name, one.partition_index)
                 if not one.error_code and partition in before:
-                    self.history.start_offset(partition, one.start_offset, at_least=before[partition])
+                    self.history.note_start_offset(partition, one.start_offset, at_least=before[partition])
 
     # ---- end
 
@@ -202,7 +200,7 @@ class ShareWorkload:
             await pause(self._world.chance)
 
     async def _disagreement(self, client: SimClient) -> str | None:
-        told = {one.member_id: sorted(one.assigned) for one in self.members if one.is_joined}
+        assigned = {one.member_id: sorted(one.assigned) for one in self.members if one.is_joined}
         try:
             coordinator = await client.coordinator_of(GROUP)
             answer = await client.ask(
@@ -221,10 +219,10 @@ class ShareWorkload:
             )
             for member in group.members
         }
-        if len(told) < len(self.members) or found != told:
-            return f"{GROUP} is {group.group_state} and has {found}, its members know {told}"
-        if {one for some in told.values() for one in some} != set(self.partitions):
-            return f"the members of {GROUP} share {told} of {self.partitions}"
+        if len(assigned) < len(self.members) or found != assigned:
+            return f"{GROUP} is {group.group_state} and has {found}, its members know {assigned}"
+        if {one for some in assigned.values() for one in some} != set(self.partitions):
+            return f"the members of {GROUP} share {assigned} of {self.partitions}"
         return None
 
     async def probe(self, client: SimClient, *, limit_s: float) -> None:
@@ -272,12 +270,14 @@ class ShareWorkload:
                 await pause(self._world.chance)
         return offset
 
-    async def drain(self, *, limit_s: float) -> None:
+    async def accept_all(self, *, limit_s: float) -> None:
         """Let the members accept all records that are left, and stop them; nothing is produced any more."""
         deadline_s = self._world.loop.now_s + limit_s + (LETTERS_S if self.traits.has_letters else 0)
-        while (rest := self._rest()) or not all(member.has_nothing for member in self.members):
+        if self.traits.resets:  # leaders notice the last reset when the members fetch again
+            await asyncio.sleep(FETCHED_S)
+        while (unfinished := self._unfinished()) or not all(member.has_no_records for member in self.members):
             if self._world.loop.now_s > deadline_s:
-                raise SimulationError(f"{GROUP} does not finish {rest}")
+                raise SimulationError(f"{GROUP} does not finish {unfinished}")
             await asyncio.sleep(0.05)
         for member in self.members:
             member.is_stopped = True
@@ -289,18 +289,18 @@ class ShareWorkload:
         for task in tasks:
             task.result()
 
-    def _rest(self) -> dict[TopicPartition, tuple[int, int]]:
+    def _unfinished(self) -> dict[TopicPartition, tuple[int, int]]:
         """Return start offset and log end offset of the partitions that the group has not finished."""
-        rest = {}
+        unfinished = {}
         for partition in self.partitions:
             for node, replica in replicas_of(self._world, partition):
                 if replica.is_leader:
                     start, end = self.invariants.start_offset_at(node, partition), replica.log.log_end_offset
                     if start < end:
-                        rest[partition] = start, end
-        return rest
+                        unfinished[partition] = start, end
+        return unfinished
 
-    async def judge(
+    async def check(
         self, client: SimClient, contents: Mapping[TopicPartition, Mapping[int, bytes]], *, limit_s: float
     ) -> None:
         """Compare with the records that the group could see, when the cluster is at rest."""

@@ -19,15 +19,15 @@ from ottla.metadata_raft.raft_node import use_clock
 from ottla.node.net import link_door
 from tests.simulation import (
     admin_requests,
+    cluster_checks,
     idempotent_producer,
-    judgement,
     share_workload,
     two_phase_workload,
-    txn_judgement,
+    txn_checks,
     txn_workload,
 )
-from tests.simulation.admin_history import Asked, TopicHistory
-from tests.simulation.administrator import Grounds, PartitionAdministrator, TopicAdministrator
+from tests.simulation.admin_history import RequestedValue, TopicHistory
+from tests.simulation.administrator import PartitionAdministrator, Scope, TopicAdministrator
 from tests.simulation.consumer_history import ConsumerHistory
 from tests.simulation.consumer_members import SETTINGS as CONSUMER_SETTINGS
 from tests.simulation.consumer_members import ConsumerMember
@@ -43,7 +43,7 @@ from tests.simulation.txn_history import TxnHistory
 from tests.simulation.virtual_loop import PROCESS, SimulationError
 from tests.simulation.virtual_network import DetachedSocket
 from tests.simulation.workload import Workload
-from tests.simulation.world import CLIENT_PORT, CONTROLLER_PORT, VirtualNode, World, is_of_a_disk
+from tests.simulation.world import CLIENT_PORT, CONTROLLER_PORT, VirtualNode, World, may_come_from_a_disk
 
 LIMIT_S: Final = 3_600.0
 RECOVERY_S: Final = 20.0  # within which a cluster without faults must recover: shorter than a timeout
@@ -65,7 +65,7 @@ class Options:
 
     nodes: int = 3
     voters: int = 3  # at most; the other nodes are brokers only
-    has_separate_controllers: bool = False  # the voters are no brokers
+    has_separate_controllers: bool = False  # the voters are not brokers
     replicas: int = 3  # at most
     in_sync: int = 2  # at least, for anything to be acknowledged
     racks: int = 0  # to which the nodes are assigned in turn
@@ -76,8 +76,8 @@ class Options:
     keep_trace: bool = False
     consumers: int = 0  # members of a consumer group (KIP-848), besides the members of a classic group
     transactions: int = 0  # transactional producers
-    two_phase: int = 0  # more of them, with two-phase commit: their transactions survive them (KIP-939)
-    copiers: int = 0  # clients that consume the transactions of these and produce copies in transactions
+    two_phase: int = 0  # more producers, whose prepared transactions survive them (KIP-939)
+    copiers: int = 0  # clients that copy the records of these transactions, in transactions of their own
     workers: int = 0  # members of a share group
     traits: tuple[str, ...] = ()  # of `share_traits`, which the share group may have; the seed picks some
     cleans: bool = False  # the logs of the coordinators are compacted all the time
@@ -126,13 +126,13 @@ class Simulation:
         self.workload = Workload(self.world, self.history, bootstrap, may_lose=options.may_lose)
         self.admin_client = SimClient(bootstrap, random.Random(f"admin {seed}"))
         self.invariants = Invariants(self.world, may_lose=options.may_lose)
-        self.history.on_deleted = self.invariants.records_are_deleted
+        self.history.on_deleted = self.invariants.note_deletion
         kinds = options.kinds
         if min(options.nodes, options.replicas) == 1 and not options.may_lose:
             kinds = tuple(kind for kind in kinds if kind not in NEEDS_REPLICAS)
         self.nemesis = Nemesis(
             self.world,
-            is_safe=lambda: options.may_lose or self.is_whole(),
+            is_safe=lambda: options.may_lose or self.has_recovered(),
             kinds=kinds,
             gap_s=chance.choice((0.5, 1.0, 3.0)),
         )
@@ -152,24 +152,24 @@ class Simulation:
 
     def run(self) -> Outcome:
         """Run the seed with random faults; raise SimulationError if an invariant is broken."""
-        return self._carry_out(self._main())
+        return self._execute(self._main())
 
-    def play(self, story: Callable[["Simulation"], Coroutine[Any, Any, None]]) -> Outcome:
+    def play(self, scenario: Callable[["Simulation"], Coroutine[Any, Any, None]]) -> Outcome:
         """Run a scenario instead of random faults; it starts when the cluster is up and has its topics."""
 
         async def main() -> None:
             await self._begin()
-            await self.wait_until_whole()
-            await story(self)
+            await self.wait_until_recovered()
+            await scenario(self)
 
-        return self._carry_out(main())
+        return self._execute(main())
 
-    def _carry_out(self, main: Coroutine[Any, Any, None]) -> Outcome:
+    def _execute(self, main: Coroutine[Any, Any, None]) -> Outcome:
         loop = self.world.loop
         listener = _LogListener(self.world)
         root = logging.getLogger()
         level, handlers = root.level, root.handlers
-        root.handlers = [listener]  # the complaints of thousands of dying nodes would hide a failure
+        root.handlers = [listener]  # the warnings of thousands of dying nodes would hide a failure
         root.setLevel(logging.INFO if self.options.show else logging.ERROR)
         gc_was_enabled = gc.isenabled()
         gc.disable()
@@ -196,7 +196,7 @@ class Simulation:
             acknowledged=self.workload.produced,
             read=self.workload.reads,
             metadata_offset=self.invariants.highest_version,
-            faults=self.nemesis.inflicted,
+            faults=self.nemesis.injected,
             exits=[line for node in self.world.nodes for line in node.exits],
             trace=self.world.lines,
         )
@@ -226,21 +226,21 @@ class Simulation:
         TopicAdministrator(
             self.workload, "admin-2", replication_factor=replicas, pause_s=chance.choice((0.3, 2.0))
         )
-        grounds = Grounds(
+        scope = Scope(
             partitions=self.partitions,
             movable=self._movable(),
             nodes=options.nodes,
             replicas=replicas,
             voters=min(options.nodes, options.voters),
         )
-        PartitionAdministrator(self.workload, "admin-3", grounds, pause_s=chance.choice((0.2, 1.0, 4.0)))
+        PartitionAdministrator(self.workload, "admin-3", scope, pause_s=chance.choice((0.2, 1.0, 4.0)))
         await self.nemesis.run(options.seconds)
         await self.nemesis.heal()
         self.workload.is_calm = True
-        await self.wait_until_whole()
+        await self.wait_until_recovered()
         await self.wait_until_joined()
         await self.finish(limit_s=RECOVERY_S)
-        await world.spawn(self.admin, self.judge())
+        await world.spawn(self.admin, self.check())
         for stopped in [node.stop() for node in world.nodes]:
             await asyncio.wait([stopped], timeout=RECOVERY_S)
             if not stopped.done():
@@ -314,7 +314,7 @@ class Simulation:
                 agreed = self.share.wait_until_agreed(self.admin_client, limit_s=limit_s)
                 await self.world.spawn(self.admin, agreed)
             await self.world.spawn(self.admin, self.share.probe(self.admin_client, limit_s=limit_s))
-            await self.share.drain(limit_s=limit_s)
+            await self.share.accept_all(limit_s=limit_s)
         for copier in self.copiers:
             await asyncio.wait_for(self.world.spawn(copier.process, copier.finish()), limit_s)
 
@@ -359,13 +359,15 @@ class Simulation:
                     if self.world.loop.now_s > deadline_s:
                         raise SimulationError(f"no topic can be created: {error}") from error
                     await pause(chance)
-            topic = self.history.admin.topics[name] = TopicHistory(Asked(partitions), is_made=True)
-            topic.settings = {key: Asked(value) for key, value in configs.items()}
+            topic = self.history.admin.topics[name] = TopicHistory(
+                RequestedValue(partitions), is_created=True
+            )
+            topic.settings = {key: RequestedValue(value) for key, value in configs.items()}
             made += [TopicPartition(name, index) for index in range(partitions)]
 
     # ---- checks --------------------------------------------------------------------------------------
 
-    def is_whole(self) -> bool:
+    def has_recovered(self) -> bool:
         """Return True if all nodes are up with the same metadata, and all replicas are in sync."""
         nodes = self.world.nodes
         if not all(node.is_alive and node.is_serving and not node.process.is_paused for node in nodes):  # type: ignore[union-attr]
@@ -384,10 +386,10 @@ class Simulation:
             for partition in topic.partitions
         )
 
-    async def wait_until_whole(self) -> None:
+    async def wait_until_recovered(self) -> None:
         """Wait until the cluster has recovered, at most RECOVERY_S after all faults have ended."""
         deadline_s = self.world.loop.now_s + RECOVERY_S
-        while not self.is_whole():
+        while not self.has_recovered():
             await asyncio.sleep(0.1)
             for node in self.world.nodes:
                 if not node.is_alive:  # it ended because of a disk error before the disk was healed
@@ -402,9 +404,9 @@ class Simulation:
             if self.world.loop.now_s > deadline_s:
                 raise SimulationError(f"not all {len(self.members)} members return to the group")
             await asyncio.sleep(0.05)
-        await self.wait_until_shared()
+        await self.wait_until_assigned()
 
-    async def wait_until_shared(self) -> None:
+    async def wait_until_assigned(self) -> None:
         """Wait until the members of the consumer group own all partitions, at most RECOVERY_S."""
         for consumer in self.consumers:
             consumer.is_calm = True
@@ -450,15 +452,15 @@ class Simulation:
             )
         return "\n".join(lines)
 
-    async def judge(self) -> None:
+    async def check(self) -> None:
         """Check the final state of the cluster, when it has recovered and all clients have ended."""
         chance, client = self.world.chance, self.admin_client
         if self.options.transactions:
-            await txn_judgement.wait_until_ended(
+            await txn_checks.wait_until_ended(
                 self.world, client, chance, [*self.txn_partitions, *self.copies], limit_s=RECOVERY_S
             )
-        await judgement.elect_preferred_leaders(self.world, client, chance, limit_s=RECOVERY_S)
-        await judgement.wait_until_at_rest(self.world, self.history, limit_s=RECOVERY_S)
+        await cluster_checks.elect_preferred_leaders(self.world, client, chance, limit_s=RECOVERY_S)
+        await cluster_checks.wait_until_at_rest(self.world, self.history, limit_s=RECOVERY_S)
         contents = {}
         for partition in self.partitions:
             content = await self.workload.read_to_end(client, chance, partition, limit_s=RECOVERY_S)
@@ -469,30 +471,30 @@ class Simulation:
         members = self.history.members
         for partition, offsets in members.offsets.items():
             found = await self._committed(members.group, partition)
-            members.found(partition, found, at_least=offsets.highest)
+            members.check_fetched(partition, found, at_least=offsets.highest)
         consumers = self.consumer_history
         for partition, offsets in consumers.offsets.offsets.items():
             found = await self._committed(consumers.group, partition)
-            consumers.offsets.found(partition, found, at_least=offsets.highest)
+            consumers.offsets.check_fetched(partition, found, at_least=offsets.highest)
         if self.options.transactions:
-            visible = await self._judge_transactions()
+            visible = await self._check_transactions()
             for partition in self.txn_partitions:
                 found = visible[partition]
                 contents[partition] = dict(zip(found.offsets, found.values, strict=True))
         if self.share is not None:
-            await self.share.judge(client, contents, limit_s=RECOVERY_S)
+            await self.share.check(client, contents, limit_s=RECOVERY_S)
         for node in self.world.nodes:
             assert node.broker is not None
             image = node.broker.quorum_services.image
             self.history.admin.check(repr(node.process), image)
         client.close()
 
-    async def _judge_transactions(self) -> dict[TopicPartition, txn_judgement.Found]:
+    async def _check_transactions(self) -> dict[TopicPartition, txn_checks.Found]:
         """Check the transactions, and return the records that `read_committed` consumers see."""
-        contents: list[dict[TopicPartition, txn_judgement.Found]] = [{}, {}]
+        contents: list[dict[TopicPartition, txn_checks.Found]] = [{}, {}]
         for committed, found in enumerate(contents):
             for partition in [*self.txn_partitions, *self.copies]:
-                found[partition] = await txn_judgement.read_to_end(
+                found[partition] = await txn_checks.read_to_end(
                     self.world,
                     self.admin_client,
                     self.world.chance,
@@ -504,10 +506,10 @@ class Simulation:
         broker = self.world.nodes[0].broker
         assert broker is not None
         level = broker.quorum_services.image.transaction_version
-        txn_judgement.check_logs(self.txn_history, self.history, visible, everything, level=level)
+        txn_checks.check_logs(self.txn_history, self.history, visible, everything, level=level)
         if self.options.copiers:
             group = self.copier_history.group
-            txn_judgement.check_all_copies(
+            txn_checks.check_all_copies(
                 {one: visible[one] for one in self.txn_partitions},
                 {one: visible[one] for one in self.copies},
                 {one: await self._committed(group, one) for one in self.txn_partitions},
@@ -543,20 +545,15 @@ class _LogListener(logging.Handler):
             return
         if record.exc_info and (error := record.exc_info[1]) is not None:
             self._world.last_exception = f"{process!r} {self.format(record)}"
-            if not is_of_a_disk(error):
+            if not may_come_from_a_disk(error):
                 self._world.loop.call_exception_handler({"message": record.getMessage(), "exception": error})
         if self._world.show:
             print(f"{self._world.loop.now_s:12.6f} log {process!r} {record.getMessage()}")
 
 
-def run_seed(
-    seed: int, options: Options | None = None, *, plant: Callable[[Simulation], None] | None = None
-) -> Outcome:
-    """Run one seed; `plant` may put a mutant into the simulation first."""
-    simulation = Simulation(seed, options or Options())
-    if plant is not None:
-        plant(simulation)
-    return simulation.run()
+def run_seed(seed: int, options: Options) -> Outcome:
+    """Run one seed with random faults."""
+    return Simulation(seed, options).run()
 
 
 def _cluster_settings(chance: random.Random, options: Options) -> dict[str, str]:

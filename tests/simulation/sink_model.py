@@ -1,4 +1,4 @@
-"""A model cluster in memory for the sink's protocol, and queries that fail on it in every way.
+"""A model cluster in memory for the sink's protocol, and queries whose drivers and tasks fail at any request.
 
 Committed readers must see each row once, in the order of its key. The coordinators are Apache Kafka's with
 the protocol before KIP-890, in which the end of a transaction keeps the epoch.
@@ -13,10 +13,16 @@ from uuid import UUID
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.pipeline.client.group_offsets import CommittedOffset
-from ottla.pipeline.client.transactions import Described
+from ottla.pipeline.client.transactions import TransactionDescription
 from ottla.pipeline.columns.producer_pair import ProducerPair
 from ottla.pipeline.sink.batch_messages import Begun, TaskReport
-from ottla.pipeline.sink.decisions import BatchExpired, BatchRun, TransactionsLost, Verdict, judge_batch
+from ottla.pipeline.sink.decisions import (
+    BatchExpired,
+    BatchRun,
+    TransactionsLost,
+    WriteDecision,
+    decide_batch,
+)
 from ottla.pipeline.sink.driver import Driver
 from ottla.pipeline.sink.sink_options import SinkOptions
 from ottla.pipeline.sink.slots import Names
@@ -28,7 +34,7 @@ TOPIC = "t"
 PARTITIONS = 2
 BATCHES = 4
 KEYS = 4
-ROWS_OF_A_KEY = 2
+ROWS_PER_KEY = 2
 LAST_EPOCH = 40  # low, so that epochs run out
 
 
@@ -71,7 +77,7 @@ class ModelCluster:
     def __init__(self, rng: random.Random, *, grants_two_phase: bool) -> None:
         self.rng = rng
         self.loses_answers = False
-        self.lost_after_a_look = False
+        self.lost_after_check = False
         self.grants_two_phase = grants_two_phase
         self.ids: dict[str, Id] = {}
         self.records: dict[str, CommittedOffset] = {}
@@ -87,7 +93,7 @@ class ModelCluster:
         assert timeout_ms > 0
         if two_phase and not self.grants_two_phase:
             raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, "no two-phase commit")
-        given = {}
+        pairs = {}
         for name in ids:
             pause()
             one = self.ids.get(name)
@@ -100,37 +106,37 @@ class ModelCluster:
                 one.pair = self._bumped(one.pair)
             one.state, one.partitions, one.two_phase = "Empty", set(), two_phase
             one.was_seen_open = False
-            given[name] = one.pair
-        return given
+            pairs[name] = one.pair
+        return pairs
 
-    def describe(self, ids: Sequence[str]) -> dict[str, Described | None]:
-        found: dict[str, Described | None] = {}
+    def describe(self, ids: Sequence[str]) -> dict[str, TransactionDescription | None]:
+        found: dict[str, TransactionDescription | None] = {}
         for name in ids:
             pause()
             one = self.ids.get(name)
             if one is not None:
                 one.was_seen_open = one.state == "Ongoing"
-            found[name] = one and Described(
+            found[name] = one and TransactionDescription(
                 state=one.state, pair=one.pair, start_ms=0, timeout_ms=1, partitions=frozenset(one.partitions)
             )
         return found
 
     def end(self, pairs: Mapping[str, ProducerPair], *, commit: bool) -> dict[str, KafkaError | None]:
-        told: dict[str, KafkaError | None] = {}
+        results: dict[str, KafkaError | None] = {}
         for name, pair in pairs.items():
             pause()
             one = self.ids.get(name)
             wanted = "CompleteCommit" if commit else "CompleteAbort"
             if one is None or one.pair != pair:
-                told[name] = KafkaError(ErrorCode.PRODUCER_FENCED, name)
+                results[name] = KafkaError(ErrorCode.PRODUCER_FENCED, name)
             elif one.state == "Ongoing":
                 self._end(one, wanted)
                 self._answer()
-                told[name] = None
+                results[name] = None
             else:
-                wrong = KafkaError(ErrorCode.INVALID_TXN_STATE, f"{name} is {one.state}")
-                told[name] = None if one.state == wanted else wrong
-        return told
+                error = KafkaError(ErrorCode.INVALID_TXN_STATE, f"{name} is {one.state}")
+                results[name] = None if one.state == wanted else error
+        return results
 
     def list_open(self, prefix: str) -> set[str]:
         pause()
@@ -158,7 +164,7 @@ class ModelCluster:
             pause()
         return self.records.get(group_id)
 
-    def settle_record(self, group_id: str) -> None:
+    def refresh_coordinator(self, group_id: str) -> None:
         pause()
 
     def note_completed(self, group_id: str, note: CommittedOffset) -> None:
@@ -186,13 +192,13 @@ class ModelCluster:
 
     def expire_one(self, rng: random.Random) -> None:
         """Time out a random open transaction without two-phase commit."""
-        can = [name for name, one in self.ids.items() if one.state == "Ongoing" and not one.two_phase]
-        if can:
-            name = rng.choice(sorted(can))
+        candidates = [name for name, one in self.ids.items() if one.state == "Ongoing" and not one.two_phase]
+        if candidates:
+            name = rng.choice(sorted(candidates))
             one = self.ids[name]
             # A loss between the check of a transaction and its end cannot be prevented; the check must find
             # an earlier one.
-            self.lost_after_a_look |= one.was_seen_open
+            self.lost_after_check |= one.was_seen_open
             self._end(one, "CompleteAbort")
             one.pair = self._bumped(one.pair)
 
@@ -205,7 +211,7 @@ class ModelCluster:
     # ---- coordinators ---------------------------------------------------------------------------
 
     def _answer(self) -> None:
-        """Lose the answer at times: the request was carried out, and the caller does not know it."""
+        """Lose some answers: the request was carried out, and the caller does not learn of it."""
         if self.loses_answers and self.rng.random() < 0.02:
             raise KafkaError(ErrorCode.NETWORK_EXCEPTION, "an answer is lost")
 
@@ -235,7 +241,7 @@ class ModelCluster:
 
 @dataclass(slots=True)
 class Checkpoint:
-    """The knowledge of Spark about a query after any crash: the last batch begun, and finished."""
+    """The state of a query that survives any crash: the last batch that was begun, and the last finished."""
 
     planned: int = -1
     done: int = -1
@@ -272,14 +278,14 @@ class Model:
             }
         )
         self.names = Names("T")
-        self.lives = 0
+        self.driver_count = 0
         self.losses: list[TransactionsLost] = []
 
     # ---- run ------------------------------------------------------------------------------------
 
     def run(self, turns: int = 1_500) -> None:
         """Run with faults for some turns, then without them until the last batch is finished."""
-        driver = self._begin_life()
+        driver = self._start_driver()
         self.cluster.loses_answers = True
         for _ in range(turns):
             if self.checkpoint.done >= BATCHES - 1:
@@ -289,21 +295,21 @@ class Model:
                 # Not always killed: a driver that counts as dead may continue.
                 if self.rng.random() < 0.5:
                     self.turns.kill(driver)
-                driver = self._begin_life()
+                driver = self._start_driver()
             elif self.rng.random() < 0.01 and self.turns.actors:
                 self.turns.kill(self.rng.choice(self.turns.actors))
             elif self.expires and self.rng.random() < 0.01:
                 self.cluster.expire_one(self.rng)
-        self._make_peace(driver)
+        self._finish_without_faults(driver)
 
-    def _make_peace(self, driver: Actor) -> None:
+    def _finish_without_faults(self, driver: Actor) -> None:
         self.cluster.loses_answers = False
         for _ in range(200):
             while not driver.is_done:
                 self.turns.next()
             if self.checkpoint.done >= BATCHES - 1 or self.losses:
                 break
-            driver = self._begin_life()
+            driver = self._start_driver()
         else:
             raise AssertionError("the query never ends")
         while self.turns.next():
@@ -323,7 +329,7 @@ class Model:
 
         A loss may be reported only if a transaction expired after the sink's check.
         """
-        assert not self.losses or self.cluster.lost_after_a_look, self.losses[0]
+        assert not self.losses or self.cluster.lost_after_check, self.losses[0]
         found: dict[int, list[Row]] = {key: [] for key in range(KEYS)}
         for rows in self.cluster.committed_rows().values():
             for row in rows:
@@ -337,12 +343,12 @@ class Model:
 
     # ---- drivers --------------------------------------------------------------------------------
 
-    def _begin_life(self) -> Actor:
-        self.lives += 1
+    def _start_driver(self) -> Actor:
+        self.driver_count += 1
         if self.planner.is_busy or self.rng.random() < 0.5:
             self.planner = Planner()
-        run_id, planner = UUID(int=1000 + self.lives), self.planner
-        return self.turns.begin(f"driver {self.lives}", lambda: self._drive(run_id, planner))
+        run_id, planner = UUID(int=1000 + self.driver_count), self.planner
+        return self.turns.begin(f"driver {self.driver_count}", lambda: self._drive(run_id, planner))
 
     def _drive(self, run_id: UUID, planner: Planner) -> None:
         while self.checkpoint.next < BATCHES:
@@ -404,15 +410,15 @@ class Model:
 
     def _task(self, run: BatchRun, begun: Begun, rows: list[Row]) -> TaskReport:
         transaction = TaskTransaction(self.names, begun, run, self.cluster)
-        if judge_batch(run, begun.record, takes_over=False) is Verdict.DRAIN or not rows:
+        if decide_batch(run, begun.record, takes_over=False) is WriteDecision.DRAIN or not rows:
             return transaction.report()
         participant = transaction.take_slot()
         for row in rows:
             partition = TopicPartition(TOPIC, row.key % PARTITIONS)
             transaction.join([partition])
-            self.cluster.produce(self.names.of(participant.slot), participant.pair, partition, row)
+            self.cluster.produce(self.names.id_of_slot(participant.slot), participant.pair, partition, row)
         return transaction.report()
 
 
 def _rows(batch_id: int) -> list[Row]:
-    return [Row(key, batch_id, number) for number in range(ROWS_OF_A_KEY) for key in range(KEYS)]
+    return [Row(key, batch_id, number) for number in range(ROWS_PER_KEY) for key in range(KEYS)]

@@ -22,19 +22,19 @@ def no_fencing(patch: pytest.MonkeyPatch) -> None:
     init = ModelCluster.init
 
     def kept(self: ModelCluster, ids: Sequence[str], **more: Any) -> dict[str, ProducerPair]:
-        given = {
+        pairs = {
             name: self.ids[name].pair
             for name in ids
             if name == "T-c" and name in self.ids and self.ids[name].state != "Ongoing"
         }
-        return given | init(self, [name for name in ids if name not in given], **more)
+        return pairs | init(self, [name for name in ids if name not in pairs], **more)
 
     patch.setattr(ModelCluster, "init", kept)
 
 
 def no_liveness_check(patch: pytest.MonkeyPatch) -> None:
     """Decide a batch without checking its transactions."""
-    patch.setattr(driver, "expired", lambda parts, described: {})
+    patch.setattr(driver, "find_expired", lambda parts, described: {})
 
 
 def no_roll_forward(patch: pytest.MonkeyPatch) -> None:
@@ -47,12 +47,14 @@ def no_roll_forward(patch: pytest.MonkeyPatch) -> None:
     )
 
 
-def abort_without_a_look_at_the_record(patch: pytest.MonkeyPatch) -> None:
+def abort_without_reading_the_decision(patch: pytest.MonkeyPatch) -> None:
     """Abort the transactions of a commit that failed, even if it failed after the decision."""
 
     def abort(self: Driver, reports: Sequence[TaskReport], batch_id: int) -> None:
         pairs = {
-            self._names.of(one.participant.slot): one.participant.pair for one in reports if one.participant
+            self._names.id_of_slot(one.participant.slot): one.participant.pair
+            for one in reports
+            if one.participant
         }
         self._cluster.end(pairs, commit=False)
 
@@ -65,25 +67,25 @@ def slots_without_tickets(patch: pytest.MonkeyPatch) -> None:
     def take_slot(self: TaskTransaction) -> Participant:
         slots = self._begun.slots
         open_ones = self._cluster.list_open("T-") or set()
-        free = [one for one in slots if self._names.of(one.slot) not in open_ones]
+        free = [one for one in slots if self._names.id_of_slot(one.slot) not in open_ones]
         self._participant = (free or slots)[0]
         return self._participant
 
     patch.setattr(TaskTransaction, "take_slot", take_slot)
 
 
-def slots_of_the_record_again(patch: pytest.MonkeyPatch) -> None:
+def slots_of_a_decided_batch_again(patch: pytest.MonkeyPatch) -> None:
     """Use the slots of a decided batch also for the next one."""
     whole = driver.slots_to_prepare
-    patch.setattr(driver, "slots_to_prepare", lambda **given: whole(**{**given, "record": None}))
+    patch.setattr(driver, "slots_to_prepare", lambda **arguments: whole(**{**arguments, "record": None}))
 
 
-def a_list_that_nobody_checks(patch: pytest.MonkeyPatch) -> None:
+def an_old_driver_aborts_open_transactions(patch: pytest.MonkeyPatch) -> None:
     """Abort what an old driver finds open, although a newer driver has begun."""
     patch.setattr(Driver, "_check_newest", lambda self, generation: None)
 
 
-def lives_that_share_their_slots(patch: pytest.MonkeyPatch) -> None:
+def drivers_that_share_slots(patch: pytest.MonkeyPatch) -> None:
     """Give each driver the slots of the previous one."""
     patch.setattr(driver, "incarnation_of", lambda pair: 0)
 
@@ -98,7 +100,7 @@ def slots_with_their_old_pairs(patch: pytest.MonkeyPatch) -> None:
         if before is None or before.begun.incarnation != begun.incarnation:
             return begun
         old = {one.slot: one for one in before.begun.slots}
-        pairs = {self._names.of(one.slot): one.pair for one in old.values()}
+        pairs = {self._names.id_of_slot(one.slot): one.pair for one in old.values()}
         for name, pair in pairs.items():
             self._cluster.ids[name].pair = pair  # type: ignore[attr-defined]
         slots = tuple(old.get(one.slot, one) for one in begun.slots)
@@ -116,11 +118,11 @@ MUTANTS: tuple[Mutate, ...] = (
     no_fencing,
     no_liveness_check,
     no_roll_forward,
-    abort_without_a_look_at_the_record,
+    abort_without_reading_the_decision,
     slots_without_tickets,
-    slots_of_the_record_again,
-    a_list_that_nobody_checks,
-    lives_that_share_their_slots,
+    slots_of_a_decided_batch_again,
+    an_old_driver_aborts_open_transactions,
+    drivers_that_share_slots,
     slots_with_their_old_pairs,
     no_sweep,
 )

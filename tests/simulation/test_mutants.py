@@ -48,7 +48,7 @@ def test_the_rules_of_exactly_once_have_mutants() -> None:
     assert {
         "the_last_stable_offset_is_one_too_high",
         "a_stale_producer_may_end_a_transaction",
-        "a_marker_is_written_as_often_as_it_comes",
+        "a_repeated_marker_is_written_again",
         "the_end_of_a_transaction_does_not_move_the_epoch",
     } <= {mutant.name for mutant in TXN_MUTANTS}
 

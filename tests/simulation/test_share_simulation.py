@@ -1,4 +1,4 @@
-"""A share group under random faults, beside all other clients of a cluster, seed by seed.
+"""A share group under random faults, beside all other clients of a cluster, for some seeds.
 
 `scripts/simulate --seeds A-B --workers 5` runs more seeds. The checks are those of `share_invariants`,
 `share_history` and `share_letters`. In each run the group has some of the traits: dead letters, back-off,
@@ -7,7 +7,16 @@ delayed delivery, and an administrator that alters and deletes its offsets.
 
 import pytest
 
-from tests.simulation.nemesis import LETTER_KINDS
+from tests.simulation.nemesis import KINDS, LETTER_KINDS
+from tests.simulation.share_invariants import (
+    ACKNOWLEDGED,
+    ACQUIRED,
+    ARCHIVING,
+    AVAILABLE,
+    SPENT,
+    Known,
+    was_taken_back,
+)
 from tests.simulation.share_traits import TRAITS, traits_of
 from tests.simulation.simulation import Options, Simulation
 from tests.thorough import some_of
@@ -46,6 +55,35 @@ def test_records_read_in_a_thread_are_kept_while_another_partition_is_read() -> 
     play(13, Options(seconds=3.0, workers=5, kinds=LETTER_KINDS, traits=TRAITS))
 
 
+def test_a_rejected_write_and_the_end_of_its_session_may_come_in_one_turn() -> None:
+    play(3448, Options(seconds=20.0, workers=5, transactions=2, kinds=KINDS, traits=TRAITS))
+
+
+PENDING = Known(ACKNOWLEDGED, 2, "m", 500, 4)
+
+
+@pytest.mark.parametrize(
+    ("new", "is_taken_back"),
+    [
+        (Known(AVAILABLE, 2, "m", 500, 7), True),  # released again, as the session ended
+        (Known(ARCHIVING, 2, "m", 500, 7), True),  # rejected instead
+        (Known(AVAILABLE, 2, None, 0, 0), True),  # its lock has ended
+        (Known(SPENT, 2, None, 0, 0), True),  # likewise, at the delivery limit
+        (Known(ACQUIRED, 2, "m", 500, 0), False),  # held again: one move
+        (Known(ACKNOWLEDGED, 2, None, 0, 0), False),  # written
+        (Known(AVAILABLE, 2, "n", 500, 7), False),  # another member must not have held it in between
+    ],
+)
+def test_a_withdrawn_end_and_another_move_in_one_turn_are_told_apart_from_a_single_move(
+    new: Known, is_taken_back: bool
+) -> None:
+    assert was_taken_back(PENDING, new, now_ms=600) is is_taken_back
+
+
+def test_a_written_end_is_not_taken_back_while_its_lock_lasts() -> None:
+    assert not was_taken_back(PENDING, Known(AVAILABLE, 2, None, 0, 0), now_ms=400)
+
+
 def test_the_seeds_of_each_run_have_all_traits() -> None:
     found = [traits_of(seed, TRAITS) for seed in SEEDS[:OF_EACH_RUN]]
 
@@ -57,4 +95,4 @@ def test_a_seed_gives_the_same_run_again() -> None:
     options = Options(seconds=2.0, workers=3, traits=TRAITS, keep_trace=True)
     one, other = (Simulation(7, options).run() for _ in "ab")
 
-    assert one.trace == other.trace
+    assert one.trace and one.trace == other.trace

@@ -63,11 +63,11 @@ class Pair:
     def host(self, process: Process) -> Any:
         return self.network.hosts[process.name]
 
-    def play(self, story: Coroutine[Any, Any, None]) -> None:
+    def play(self, scenario: Coroutine[Any, Any, None]) -> None:
         async def main() -> None:
             await self.world.spawn(self.b, self._serve())
             await self.world.spawn(self.a, self._connect())
-            await self.world.spawn(self.a, story)
+            await self.world.spawn(self.a, scenario)
 
         self.world.loop.run(main(), limit_s=1_000)
         self.world.close()
@@ -83,12 +83,12 @@ def test_bytes_arrive_in_order_however_they_are_split() -> None:
     pair = Pair()
     sent = random.Random(0).randbytes(100_000)
 
-    async def story() -> None:
+    async def scenario() -> None:
         for start in range(0, len(sent), 777):
             pair.near.transport.write(sent[start : start + 777])
         await asyncio.sleep(1)
 
-    pair.play(story())
+    pair.play(scenario())
 
     assert pair.far.received == sent
 
@@ -96,7 +96,7 @@ def test_bytes_arrive_in_order_however_they_are_split() -> None:
 def test_a_cut_in_one_direction_holds_up_only_that_direction() -> None:
     pair = Pair()
 
-    async def story() -> None:
+    async def scenario() -> None:
         pair.network.cut(pair.host(pair.a), pair.host(pair.b))
         pair.near.transport.write(b"held")
         pair.far.transport.write(b"through")
@@ -107,13 +107,13 @@ def test_a_cut_in_one_direction_holds_up_only_that_direction() -> None:
         await asyncio.sleep(5)
         assert pair.far.received == b"held"
 
-    pair.play(story())
+    pair.play(scenario())
 
 
 def test_a_paused_peer_blocks_the_writer_until_it_is_resumed() -> None:
     pair = Pair()
 
-    async def story() -> None:
+    async def scenario() -> None:
         await asyncio.sleep(0.1)
         pair.world.loop.pause(pair.b)
         pair.near.transport.write(bytes(1_000_000))
@@ -124,37 +124,37 @@ def test_a_paused_peer_blocks_the_writer_until_it_is_resumed() -> None:
         await asyncio.sleep(5)
         assert not pair.near.is_blocked and len(pair.far.received) == 1_000_000
 
-    pair.play(story())
+    pair.play(scenario())
 
 
 def test_a_peer_notices_the_death_of_a_process_but_not_of_a_host() -> None:
-    told, silent = Pair(), Pair()
+    process_pair, host_pair = Pair(), Pair()
 
     async def process_dies() -> None:
-        told.network.end_process(told.b, is_silent=False)
+        process_pair.network.end_process(process_pair.b, is_silent=False)
         await asyncio.sleep(1)
-        assert told.near.ended == ["end", "closed"]
+        assert process_pair.near.ended == ["end", "closed"]
 
     async def host_dies() -> None:
-        host = silent.host(silent.b)
+        host = host_pair.host(host_pair.b)
         host.is_up = False
-        silent.network.end_process(silent.b, is_silent=True)
-        silent.near.transport.write(b"hello?")
+        host_pair.network.end_process(host_pair.b, is_silent=True)
+        host_pair.near.transport.write(b"hello?")
         await asyncio.sleep(100)
-        assert silent.near.ended == []
+        assert host_pair.near.ended == []
 
-        silent.network.host_returns(host)
+        host_pair.network.host_returns(host)
         await asyncio.sleep(1)
-        assert silent.near.ended == ["ConnectionResetError"]
+        assert host_pair.near.ended == ["ConnectionResetError"]
 
-    told.play(process_dies())
-    silent.play(host_dies())
+    process_pair.play(process_dies())
+    host_pair.play(host_dies())
 
 
 def test_a_connection_without_a_listener_is_refused_and_one_to_a_dead_host_waits() -> None:
     pair = Pair()
 
-    async def story() -> None:
+    async def scenario() -> None:
         loop = asyncio.get_running_loop()
         with pytest.raises(ConnectionRefusedError):
             await loop.create_connection(Collector, "b", 10)
@@ -163,7 +163,7 @@ def test_a_connection_without_a_listener_is_refused_and_one_to_a_dead_host_waits
             async with asyncio.timeout(60):
                 await loop.create_connection(Collector, "b", 9)
 
-    pair.play(story())
+    pair.play(scenario())
 
 
 def test_a_dead_process_does_nothing_more() -> None:
@@ -190,7 +190,7 @@ def test_a_dead_process_does_nothing_more() -> None:
     assert seen == [1, 2, 3]
 
 
-def test_a_run_without_callbacks_ends() -> None:
+def test_a_run_without_callbacks_raises() -> None:
     world = World(1)
 
     async def main() -> None:
@@ -272,7 +272,7 @@ def test_synced_bytes_survive_and_others_may(seed: int) -> None:
     assert set(content[5_000:]) <= {0, ord("b")}
 
 
-def test_power_cuts_tear_differently_by_seed() -> None:
+def test_a_power_failure_tears_writes_differently_by_seed() -> None:
     contents = set()
     for seed in range(40):
         storage, made = disk(seed)

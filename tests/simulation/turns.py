@@ -1,4 +1,4 @@
-"""Actors: threads of which only one runs at a time, until its next request; a seed chooses which.
+"""Actors: threads of which one runs at a time, until its next request; a seed chooses the next one.
 
 In this way blocking code can be interleaved at each of its requests, and a seed repeats the same order.
 """
@@ -8,8 +8,8 @@ import threading
 from collections.abc import Callable
 from typing import Any, Final
 
-SLEEPS: Final = 0.03
-LONGEST_SLEEP: Final = 200  # turns
+SLEEP_CHANCE: Final = 0.03  # the probability that an actor sleeps after a turn
+MAX_SLEEP_TURNS: Final = 200
 
 
 class Killed(BaseException):
@@ -34,7 +34,7 @@ class Actor:
         self._thread.start()
 
     def go(self) -> None:
-        """Let the actor run to its next request, or to its end."""
+        """Let the actor run until its next request or its end."""
         self._turn.release()
         self._back.acquire()
 
@@ -46,7 +46,7 @@ class Actor:
             raise Killed
 
     def _main(self) -> None:
-        _here.actor = self
+        _current.actor = self
         self._turn.acquire()
         try:
             if not self.is_killed:
@@ -59,12 +59,12 @@ class Actor:
         self._back.release()
 
 
-_here = threading.local()
+_current = threading.local()
 
 
 def pause() -> None:
     """Let the calling actor wait for its next turn."""
-    _here.actor.pause()
+    _current.actor.pause()
 
 
 class Turns:
@@ -89,8 +89,8 @@ class Turns:
         actor = self.rng.choice([one for one in self.actors if one.sleeps_until <= self._turn] or self.actors)
         actor.sleeps_until = self._turn
         actor.go()
-        if self.rng.random() < SLEEPS:
-            actor.sleeps_until = self._turn + self.rng.randrange(LONGEST_SLEEP)
+        if self.rng.random() < SLEEP_CHANCE:
+            actor.sleeps_until = self._turn + self.rng.randrange(MAX_SLEEP_TURNS)
         return True
 
     def kill(self, actor: Actor) -> None:

@@ -48,7 +48,7 @@ from tests.simulation.world import World
 LAST_CLIENTS_ADD_VERSION: Final = 3
 INIT_VERSION: Final = 5
 TWO_PHASE_INIT_VERSION: Final = 6
-COORDINATOR_IS_ELSEWHERE: Final = {
+COORDINATOR_MOVED: Final = {
     ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.NOT_COORDINATOR,
@@ -56,7 +56,7 @@ COORDINATOR_IS_ELSEWHERE: Final = {
     ErrorCode.REQUEST_TIMED_OUT,
 }
 # Errors after which client libraries send a request again.
-RETRIABLE: Final = COORDINATOR_IS_ELSEWHERE | {
+RETRIABLE: Final = COORDINATOR_MOVED | {
     ErrorCode.CONCURRENT_TRANSACTIONS,
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     ErrorCode.NOT_LEADER_OR_FOLLOWER,
@@ -91,7 +91,7 @@ V2: Final = Protocol(produce=12, end=5, offset_commit=5, adds_partitions=False)
 
 
 class LatePath:
-    """Another path from a client to the nodes, which takes seconds: for requests that the client gives up."""
+    """A slow path from a client to the nodes, for requests that the client gives up and that arrive late."""
 
     def __init__(self, world: World, process: Process, chance: random.Random) -> None:
         self._world = world
@@ -256,7 +256,7 @@ class TxnClient:
     async def _ask(
         self, request: object, answer: type[R], version: int, codes: Callable[[R], Iterable[int]]
     ) -> R:
-        """Send a request to the coordinator until the answer is final."""
+        """Repeat a request to the coordinator until the response is final."""
         while True:
             try:
                 found = await self.client.ask(await self._coordinator(), request, answer, max_version=version)
@@ -267,7 +267,7 @@ class TxnClient:
                 self._trace("transactions", f"{self.transactional_id} {answer.__name__} {error.code.name}")
                 if error.code not in RETRIABLE:
                     raise
-                if error.code in COORDINATOR_IS_ELSEWHERE:
+                if error.code in COORDINATOR_MOVED:
                     self.client.forget_coordinator(self.transactional_id, key_type=1)
             await pause(self._chance)
 
@@ -297,11 +297,11 @@ class TxnClient:
             errors = []
             try:
                 endpoint, unsent = await self.client.leader(partition), iter(waiting)
-                refused = await send_in_order(
+                rejected = await send_in_order(
                     self.client, endpoint, unsent, acknowledge=acknowledge, max_version=self.protocol.produce
                 )
-                waiting = [*(one.batch for one in refused), *unsent]
-                errors = [one.error for one in refused]
+                waiting = [*(one.batch for one in rejected), *unsent]
+                errors = [one.error for one in rejected]
             except KafkaError as error:
                 errors = [error]
             for place, error in enumerate(errors):

@@ -17,7 +17,7 @@ from tests.simulation.virtual_loop import SimulationError
 Contents = Mapping[TopicPartition, Sequence[bytes]]
 
 
-class Fate(Enum):
+class Outcome(Enum):
     """The state of a transaction, as its producer knows it."""
 
     UNDECIDED = "undecided or aborted"
@@ -26,11 +26,11 @@ class Fate(Enum):
 
 
 @dataclass(slots=True, eq=False)
-class ToldTransaction:
+class SentTransaction:
     """A transaction with the records that its producer has sent, by partition."""
 
     name: str
-    fate: Fate = Fate.UNDECIDED
+    outcome: Outcome = Outcome.UNDECIDED
     values: dict[TopicPartition, list[bytes]] = field(default_factory=dict)
 
 
@@ -38,36 +38,37 @@ class TxnHistory:
     """The history of all transactions of a run."""
 
     def __init__(self) -> None:
-        self.transactions: list[ToldTransaction] = []
+        self.transactions: list[SentTransaction] = []
         self.epoch_movers: set[int] = set()  # ids of producers whose epoch is bumped at each end
-        self.fences = 0  # how often a producer was fenced
-        self._of_value: dict[bytes, ToldTransaction] = {}
+        self._of_value: dict[bytes, SentTransaction] = {}
 
-    def begin(self, name: str) -> ToldTransaction:
-        self.transactions.append(ToldTransaction(name))
+    def begin(self, name: str) -> SentTransaction:
+        self.transactions.append(SentTransaction(name))
         return self.transactions[-1]
 
-    def sends(self, transaction: ToldTransaction, partition: TopicPartition, values: Sequence[bytes]) -> None:
+    def note_sent(
+        self, transaction: SentTransaction, partition: TopicPartition, values: Sequence[bytes]
+    ) -> None:
         """Note a batch before it is sent."""
-        assert transaction.fate is Fate.UNDECIDED, transaction
+        assert transaction.outcome is Outcome.UNDECIDED, transaction
         transaction.values.setdefault(partition, []).extend(values)
         for value in values:
             self._of_value[value] = transaction
 
     def committed_count(self) -> int:
-        return sum(one.fate is Fate.COMMITTED for one in self.transactions)
+        return sum(one.outcome is Outcome.COMMITTED for one in self.transactions)
 
     # ---- readers -----------------------------------------------------------------------------------------
 
-    def saw(self, partition: TopicPartition, offset: int, value: bytes) -> None:
+    def note_read(self, partition: TopicPartition, offset: int, value: bytes) -> None:
         """Check a record that a reader of committed records received."""
         transaction = self._of_value.get(value)
         if transaction is None:
             raise SimulationError(f"{partition} shows {value[:24]!r} at {offset}, which was not sent")
-        if transaction.fate is Fate.UNDECIDED:
+        if transaction.outcome is Outcome.UNDECIDED:
             raise SimulationError(
                 f"{partition} shows {value[:24]!r} at {offset} to a reader of committed records;"
-                f" the transaction {transaction.name} is {transaction.fate.value}"
+                f" the transaction {transaction.name} is {transaction.outcome.value}"
             )
 
     # ---- end ---------------------------------------------------------------------------------------------
@@ -80,36 +81,36 @@ class TxnHistory:
                 twice = next(one for one, other in pairwise(sorted(values)) if one == other)
                 raise SimulationError(f"{partition} shows {twice[:24]!r} twice")
             for offset, value in enumerate(values):
-                self.saw(partition, offset, value)
+                self.note_read(partition, offset, value)
         for transaction in self.transactions:
-            self._check_fate(transaction, visible)
+            self._check_outcome(transaction, visible)
         for partition, values in all_records.items():
             for value in values:
                 of = self._of_value.get(value)
                 if of is None:
                     raise SimulationError(f"{partition} has {value[:24]!r}, which was not sent")
-                if of.fate is Fate.COMMITTED and value not in visible[partition]:
+                if of.outcome is Outcome.COMMITTED and value not in visible[partition]:
                     raise SimulationError(f"{partition} hides {value[:24]!r}, which {of.name} has committed")
 
-    def _check_fate(
-        self, transaction: ToldTransaction, visible: Mapping[TopicPartition, Collection[bytes]]
+    def _check_outcome(
+        self, transaction: SentTransaction, visible: Mapping[TopicPartition, Collection[bytes]]
     ) -> None:
-        sent = [(partition, value) for partition, some in transaction.values.items() for value in some]
-        there = [value in visible[partition] for partition, value in sent]
-        wrong = {
-            Fate.UNDECIDED: any(there),
-            Fate.IN_DOUBT: any(there) and not all(there),
-            Fate.COMMITTED: not all(there),
-        }[transaction.fate]
-        if wrong:
+        sent = [(partition, value) for partition, values in transaction.values.items() for value in values]
+        is_visible = [value in visible[partition] for partition, value in sent]
+        is_wrong = {
+            Outcome.UNDECIDED: any(is_visible),
+            Outcome.IN_DOUBT: any(is_visible) and not all(is_visible),
+            Outcome.COMMITTED: not all(is_visible),
+        }[transaction.outcome]
+        if is_wrong:
             missing = [
                 f"{partition} {value[:16]!r}"
-                for (partition, value), is_there in zip(sent, there, strict=True)
+                for (partition, value), is_there in zip(sent, is_visible, strict=True)
                 if not is_there
             ]
             raise SimulationError(
-                f"{sum(there)} of {len(sent)} records of {transaction.name} ({transaction.fate.value})"
-                f" are visible; missing are {missing[:6]}"
+                f"{sum(is_visible)} of {len(sent)} records of {transaction.name}"
+                f" ({transaction.outcome.value}) are visible; missing are {missing[:6]}"
             )
 
 
@@ -130,9 +131,9 @@ def check_copies(
     if len(found) < len(copies):
         raise SimulationError(f"a record of {source} has been copied twice")
     if found != expected:
-        some = sorted(found ^ expected)[0]
-        what = "has no copy" if some in expected else "has a copy"
+        value = min(found ^ expected)
+        problem = "has no copy" if value in expected else "has a copy"
         raise SimulationError(
-            f"{some[:24]!r} of {source} {what}; the group is at {committed_offset},"
+            f"{value[:24]!r} of {source} {problem}; the group is at {committed_offset},"
             f" {len(expected)} of {len(originals)} should be copied, {len(found)} are"
         )

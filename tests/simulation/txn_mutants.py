@@ -9,8 +9,6 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
-import pytest
-
 from ottla.groupcoord.offsets.pending_offsets import PendingOffsets
 from ottla.groupcoord.transactions import (
     add_partitions,
@@ -34,12 +32,10 @@ from ottla.node.coordinators.coordinator_log import CoordinatorLog
 from ottla.node.coordinators.marker_writer import MarkerWriter
 from ottla.node.log_care.log_scrub import LogScrub
 from tests.property import test_verification
-from tests.simulation import txn_stories
-from tests.simulation.mutants import MAX_SEEDS, Mutant
-from tests.simulation.simulation import Options, Simulation, run_seed
-from tests.simulation.stories import Story
-
-Patch = pytest.MonkeyPatch
+from tests.simulation import txn_scenarios
+from tests.simulation.mutants import Mutant, Patch, Plant, add_mutant, played
+from tests.simulation.scenarios import Scenario
+from tests.simulation.simulation import Options, run_seed
 
 KINDS: Final = ("kill", "isolate", "cut_one_way", "reset", "slow_link", "pause", "kill_leaders_in_turn")
 TXN: Final = Options(seconds=5.0, transactions=4, kinds=KINDS)
@@ -50,43 +46,27 @@ FAILOVERS: Final = Options(seconds=6.0, transactions=4, kinds=("kill_coordinator
 TXN_MUTANTS: list[Mutant] = []
 
 
-def mutant(options: Options, *first: int) -> Callable[[Callable[[Patch], None]], Callable[[Patch], None]]:
-    """Add a mutant to the list; the seeds `first` have detected it and are tried first."""
-
-    def enter(plant: Callable[[Patch], None]) -> Callable[[Patch], None]:
-        run = partial(run_seed, options=options)
-        TXN_MUTANTS.append(Mutant(plant=plant, run=run, seeds=(*first, *range(MAX_SEEDS))))
-        return plant
-
-    return enter
+def mutant(options: Options, *first: int) -> Callable[[Plant], Plant]:
+    """Add a mutant that random faults must detect; the seeds `first` have detected it."""
+    return add_mutant(TXN_MUTANTS, partial(run_seed, options=options), *first)
 
 
-def story_mutant(story: Story) -> Callable[[Callable[[Patch], None]], Callable[[Patch], None]]:
+def scenario_mutant(scenario: Scenario) -> Callable[[Plant], Plant]:
     """Add a mutant that a scenario must detect."""
-
-    def enter(plant: Callable[[Patch], None]) -> Callable[[Patch], None]:
-        TXN_MUTANTS.append(Mutant(plant=plant, run=partial(_play, story), seeds=range(MAX_SEEDS)))
-        return plant
-
-    return enter
+    return add_mutant(TXN_MUTANTS, played(scenario, Options(settings=txn_scenarios.SETTINGS)))
 
 
-def _play(story: Story, seed: int) -> object:
-    return Simulation(seed, Options(settings=txn_stories.SETTINGS)).play(story)
-
-
-def walk_mutant(plant: Callable[[Patch], None]) -> Callable[[Patch], None]:
-    """Add a mutant that a test with one log, one coordinator and delayed requests must detect."""
-    run = test_verification.test_a_transaction_ended_by_the_coordinator_is_not_open
-    TXN_MUTANTS.append(Mutant(plant=plant, run=run, seeds=(0, 2)))
-    return plant
+# Adds a mutant that a test with one log, one coordinator and delayed requests must detect.
+verification_mutant = add_mutant(
+    TXN_MUTANTS, test_verification.test_a_transaction_ended_by_the_coordinator_is_not_open, 0, 2, seeds=0
+)
 
 
 # ---- readers and logs --------------------------------------------------------------------------------------
 
 
 @mutant(TXN)
-def readers_of_committed_records_see_all_that_is_replicated(patch: Patch) -> None:
+def the_last_stable_offset_is_the_high_watermark(patch: Patch) -> None:
     patch.setattr(PartitionLog, "last_stable_offset", property(lambda log: log.high_watermark))
 
 
@@ -101,12 +81,12 @@ def the_last_stable_offset_is_one_too_high(patch: Patch) -> None:
 
 
 @mutant(TXN)
-def aborted_transactions_are_not_noted(patch: Patch) -> None:
+def aborted_transactions_are_not_indexed(patch: Patch) -> None:
     patch.setattr(TransactionIndex, "append", lambda *_: None)
 
 
 @mutant(TXN)
-def an_aborted_transaction_is_noted_from_its_end_on(patch: Patch) -> None:
+def an_aborted_transaction_is_indexed_from_its_end_on(patch: Patch) -> None:
     append = TransactionIndex.append
     patch.setattr(
         TransactionIndex,
@@ -116,7 +96,7 @@ def an_aborted_transaction_is_noted_from_its_end_on(patch: Patch) -> None:
 
 
 @mutant(FAILOVERS, 8)
-def a_marker_is_written_as_often_as_it_comes(patch: Patch) -> None:
+def a_repeated_marker_is_written_again(patch: Patch) -> None:
     check_marker = ProducerState.check_marker
 
     def always(*args: Any, **kwargs: Any) -> bool:
@@ -126,17 +106,17 @@ def a_marker_is_written_as_often_as_it_comes(patch: Patch) -> None:
     patch.setattr(ProducerState, "check_marker", always)
 
 
-@walk_mutant
-def a_leader_takes_what_no_coordinator_knows(patch: Patch) -> None:
-    patch.setattr(Verifications, "_check_on_file", lambda *_: None)
+@verification_mutant
+def a_leader_accepts_unverified_transactions(patch: Patch) -> None:
+    patch.setattr(Verifications, "_check_verified", lambda *_: None)
 
 
-@walk_mutant
-def the_end_of_a_transaction_leaves_what_was_asked_for_it(patch: Patch) -> None:
+@verification_mutant
+def a_marker_does_not_reset_the_verification(patch: Patch) -> None:
     patch.setattr(Verifications, "marker_appended", lambda *_: None)
 
 
-@walk_mutant
+@verification_mutant
 def an_open_transaction_admits_every_epoch(patch: Patch) -> None:
     def has_ongoing(producers: ProducerState, producer_id: int, _: int) -> bool:
         entry = producers.entries.get(producer_id)
@@ -146,7 +126,7 @@ def an_open_transaction_admits_every_epoch(patch: Patch) -> None:
 
 
 @mutant(TXN, 3)
-def a_late_copy_is_the_lowest_that_asks(patch: Patch) -> None:
+def a_late_duplicate_sets_the_lowest_sequence(patch: Patch) -> None:
     """Apache Kafka 4.3.1 has this rule."""
     check_first = Verifications.check_first
 
@@ -168,13 +148,13 @@ def a_stale_producer_may_end_a_transaction(patch: Patch) -> None:
 
 
 @mutant(TXN, 4)
-def the_retry_of_an_end_is_one_of_the_next_transaction(patch: Patch) -> None:
+def a_retried_end_ends_the_next_transaction(patch: Patch) -> None:
     end = end_transaction._end_moving_the_epoch
 
-    def believe(shard: Any, t: Transaction, command: Any, now_ms: int) -> Any:
+    def with_client_pair(shard: Any, t: Transaction, command: Any, now_ms: int) -> Any:
         return end(shard, t, replace(command, producer=t.client_pair), now_ms)
 
-    patch.setattr(end_transaction, "_end_moving_the_epoch", believe)
+    patch.setattr(end_transaction, "_end_moving_the_epoch", with_client_pair)
 
 
 @mutant(TXN)
@@ -188,7 +168,7 @@ def the_end_of_a_transaction_does_not_move_the_epoch(patch: Patch) -> None:
 
 
 @mutant(TXN)
-def who_is_too_slow_keeps_its_epoch(patch: Patch) -> None:
+def a_timed_out_producer_is_not_fenced(patch: Patch) -> None:
     def without_fence(t: Transaction, *, now_ms: int, **_: Any) -> Transaction:
         return transaction.prepared(
             t, committed=False, client_version=CLIENT_V1, next_id=NO_PRODUCER_ID, now_ms=now_ms
@@ -209,15 +189,15 @@ def late_ends_of_the_old_protocol_decide(patch: Patch) -> None:
 
 
 @mutant(TXN)
-def a_successor_does_not_end_what_is_open(patch: Patch) -> None:
-    def give_the_same(shard: Any, t: Transaction, command: Any, now_ms: int, **_: Any) -> list[Any]:
+def a_new_producer_does_not_abort_the_open_transaction(patch: Patch) -> None:
+    def return_same_pair(shard: Any, t: Transaction, command: Any, now_ms: int, **_: Any) -> list[Any]:
         return [Reply(command.token, InitProducerResult(t.client_pair, None))]
 
-    patch.setattr(init_producer, "_take_over", give_the_same)
+    patch.setattr(init_producer, "_take_over", return_same_pair)
 
 
 @mutant(TXN, 1)
-def a_transaction_is_as_old_as_its_id(patch: Patch) -> None:
+def a_transaction_keeps_the_first_start_time(patch: Patch) -> None:
     with_partitions = transaction.with_partitions
 
     def older(t: Transaction, *args: Any, **kwargs: Any) -> Transaction:
@@ -226,7 +206,7 @@ def a_transaction_is_as_old_as_its_id(patch: Patch) -> None:
     patch.setattr(add_partitions, "with_partitions", older)
 
 
-@mutant(FAILOVERS, 163, 89)
+@mutant(FAILOVERS, 34, 148)
 def a_transaction_is_complete_with_its_first_marker(patch: Patch) -> None:
     written = marker_progress.markers_written
 
@@ -240,25 +220,25 @@ def a_transaction_is_complete_with_its_first_marker(patch: Patch) -> None:
 
 
 @mutant(FAILOVERS)
-def a_new_coordinator_owes_no_markers(patch: Patch) -> None:
+def a_new_coordinator_sends_no_markers(patch: Patch) -> None:
     patch.setattr(transaction_coordinator, "resume_markers", lambda *_: [])
 
 
-@story_mutant(txn_stories.a_coordinator_dies_with_a_decision_that_nobody_else_has)
-def markers_leave_before_the_decision_is_replicated(patch: Patch) -> None:
+@scenario_mutant(txn_scenarios.a_coordinator_dies_with_a_decision_that_no_replica_has)
+def markers_are_sent_before_the_decision_is_replicated(patch: Patch) -> None:
     when_committed = CoordinatorLog.when_committed
 
-    def at_once(log: CoordinatorLog[Any], tell: Callable[[KafkaError | None], None]) -> None:
+    def at_once(log: CoordinatorLog[Any], callback: Callable[[KafkaError | None], None]) -> None:
         if log._partition.topic_partition.topic == TRANSACTIONS_TOPIC:
-            tell(None)
+            callback(None)
         else:
-            when_committed(log, tell)
+            when_committed(log, callback)
 
     patch.setattr(CoordinatorLog, "when_committed", at_once)
 
 
-@story_mutant(txn_stories.a_coordinator_dies_with_a_decision_that_nobody_else_has)
-def a_coordinator_answers_before_its_word_is_replicated(patch: Patch) -> None:
+@scenario_mutant(txn_scenarios.a_coordinator_dies_with_a_decision_that_no_replica_has)
+def a_coordinator_answers_before_its_record_is_replicated(patch: Patch) -> None:
     answer_when_committed = CoordinatorLog.answer_when_committed
 
     def at_once(log: CoordinatorLog[Any], token: Any, answer: Any) -> None:
@@ -274,36 +254,36 @@ def a_coordinator_answers_before_its_word_is_replicated(patch: Patch) -> None:
 
 
 @mutant(TWO_PHASE, 2)
-def who_has_prepared_may_still_end_it(patch: Patch) -> None:
+def the_previous_producer_may_end_a_prepared_transaction(patch: Patch) -> None:
     end = end_transaction._end_moving_the_epoch
 
-    def believe(shard: Any, t: Transaction, command: Any, now_ms: int) -> Any:
+    def with_client_pair(shard: Any, t: Transaction, command: Any, now_ms: int) -> Any:
         if t.is_kept and command.producer == t.pair:
             command = replace(command, producer=t.client_pair)
         return end(shard, t, command, now_ms)
 
-    patch.setattr(end_transaction, "_end_moving_the_epoch", believe)
+    patch.setattr(end_transaction, "_end_moving_the_epoch", with_client_pair)
 
 
 @mutant(TWO_PHASE)
-def what_was_prepared_has_a_time(patch: Patch) -> None:
+def a_prepared_transaction_times_out(patch: Patch) -> None:
     patch.setattr(init_producer, "NO_TIMEOUT_MS", 500)
 
 
 @mutant(TWO_PHASE)
-def who_keeps_what_was_prepared_takes_it_over(patch: Patch) -> None:
+def keep_prepared_is_ignored(patch: Patch) -> None:
     begin = transaction_coordinator.init_producer
 
-    def forget(shard: Any, command: Any, now_ms: int, **more: Any) -> Any:
+    def without_keeping(shard: Any, command: Any, now_ms: int, **more: Any) -> Any:
         return begin(shard, replace(command, keep_prepared=False), now_ms, **more)
 
-    patch.setattr(transaction_coordinator, "init_producer", forget)
+    patch.setattr(transaction_coordinator, "init_producer", without_keeping)
 
 
 # ---- markers -----------------------------------------------------------------------------------------------
 
 
-@story_mutant(txn_stories.a_leader_dies_with_a_marker_that_nobody_else_has)
+@scenario_mutant(txn_scenarios.a_leader_dies_with_a_marker_that_no_replica_has)
 def a_marker_counts_before_it_is_replicated(patch: Patch) -> None:
     write = MarkerWriter.write
 
@@ -320,7 +300,7 @@ def a_marker_counts_before_it_is_replicated(patch: Patch) -> None:
 
 
 @mutant(COPIES, 3)
-def offsets_count_when_their_transaction_is_aborted(patch: Patch) -> None:
+def offsets_of_aborted_transactions_are_committed(patch: Patch) -> None:
     end = PendingOffsets.end
     patch.setattr(
         PendingOffsets, "end", lambda pending, producer_id, **_: end(pending, producer_id, committed=True)
@@ -328,7 +308,7 @@ def offsets_count_when_their_transaction_is_aborted(patch: Patch) -> None:
 
 
 @mutant(COPIES)
-def offsets_of_a_transaction_are_forgotten(patch: Patch) -> None:
+def offsets_of_committed_transactions_are_dropped(patch: Patch) -> None:
     end = PendingOffsets.end
     patch.setattr(
         PendingOffsets, "end", lambda pending, producer_id, **_: end(pending, producer_id, committed=False)
@@ -336,6 +316,6 @@ def offsets_of_a_transaction_are_forgotten(patch: Patch) -> None:
 
 
 @mutant(COPIES, 3)
-def nobody_waits_for_offsets_of_open_transactions(patch: Patch) -> None:
+def require_stable_is_ignored(patch: Patch) -> None:
     patch.setattr(PendingOffsets, "has", lambda *_: False)
     patch.setattr(PendingOffsets, "keys_of", lambda *_: ())

@@ -18,7 +18,7 @@ from tests.simulation.group_members import REJOIN, GroupMember
 from tests.simulation.in_flight import MAX_IN_FLIGHT
 from tests.simulation.sim_client import SimClient, pause
 from tests.simulation.txn_clients import FENCED, OLD, V1, V2, LatePath, Protocol, TxnClient, read
-from tests.simulation.txn_history import Fate, ToldTransaction, TxnHistory
+from tests.simulation.txn_history import Outcome, SentTransaction, TxnHistory
 from tests.simulation.virtual_loop import SimulationError
 from tests.simulation.workload import Workload
 from tests.simulation.world import START_MS
@@ -26,7 +26,7 @@ from tests.simulation.world import START_MS
 LONG_TIMEOUT_MS: Final = 600_000  # longer than a run
 SHORT_TIMEOUTS_MS: Final = (500, 1_500, 3_000)
 LATE_CHANCE: Final = 0.15
-COPY_AT_MOST: Final = 20  # records in a transaction of a copier
+MAX_COPIED_RECORDS: Final = 20  # records in a transaction of a copier
 COMMIT, ABORT, GIVE_UP, DIE, LEAVE, SLOW = "commit", "abort", "give up", "die", "leave", "slow"
 SLOW_S: Final = 5.0  # longer than the session timeout of a member
 SETTINGS: Final = {
@@ -36,12 +36,12 @@ SETTINGS: Final = {
 }
 
 
-class Died(Exception):
+class ProducerEnded(Exception):
     """The producer has ended; another one starts with its transactional id."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Habits:
+class Behaviour:
     """The behaviour of a producer."""
 
     protocol: Protocol
@@ -52,13 +52,13 @@ class Habits:
     pause_s: float
 
 
-class TxnParty:
+class TxnContext:
     """The common part of producers and copiers: a transactional id, a late path, and checks of errors."""
 
     def __init__(
-        self, workload: Workload, history: TxnHistory, name: str, transactional_id: str, habits: Habits
+        self, workload: Workload, history: TxnHistory, name: str, transactional_id: str, behaviour: Behaviour
     ) -> None:
-        self.workload, self.history, self.name, self.habits = workload, history, name, habits
+        self.workload, self.history, self.name, self.behaviour = workload, history, name, behaviour
         self.client: SimClient
         self.chance: random.Random
         self.client, self.chance, self.process = workload.client(name)
@@ -69,16 +69,16 @@ class TxnParty:
             self.client,
             self.chance,
             transactional_id,
-            protocol=habits.protocol,
-            timeout_ms=habits.timeout_ms,
+            protocol=behaviour.protocol,
+            timeout_ms=behaviour.timeout_ms,
             now_ms=lambda: START_MS + int(world.loop.now_s * 1000),
             trace=world.trace,
-            is_two_phase=habits.is_two_phase,
+            is_two_phase=behaviour.is_two_phase,
         )
         self._serial = 0
         self._count = 0
 
-    def begin(self) -> ToldTransaction:
+    def begin(self) -> SentTransaction:
         self._count += 1
         return self.history.begin(f"{self.name}/{self._count}")
 
@@ -98,9 +98,9 @@ class TxnParty:
                 await self.producer.init()
             except KafkaError as error:
                 self.fail(error)
-        self._tell_pair()
+        self._note_pair()
 
-    async def init_keeping(self) -> tuple[int, int]:
+    async def init_keeping_prepared(self) -> tuple[int, int]:
         """Initialize, keep the prepared transaction of the previous producer, and return its pair.
 
         The pair is of producer id and epoch, (-1, -1) if no transaction is open.
@@ -109,45 +109,45 @@ class TxnParty:
             prepared = await self.producer.init(keeps_prepared=True)
         except KafkaError as error:
             self.fail(error)
-        self._tell_pair()
+        self._note_pair()
         return prepared
 
-    def _tell_pair(self) -> None:
-        if self.habits.protocol.moves_epoch and not self.habits.has_rival:
+    def _note_pair(self) -> None:
+        if self.behaviour.protocol.moves_epoch and not self.behaviour.has_rival:
             self.history.epoch_movers.add(self.producer.producer[0])
 
     async def produce(
         self,
-        transaction: ToldTransaction,
+        transaction: SentTransaction,
         partition: TopicPartition,
         *batches: list[bytes],
         dies: bool = False,
     ) -> None:
-        """Produce several batches in flight at once; with `dies`, send the last one late and raise Died."""
-        told = self.workload.history
+        """Produce several batches in flight at once; with `dies`, send the last one late and raise."""
+        history = self.workload.history
         for values in batches:
-            self.history.sends(transaction, partition, values)
-            told.attempt(partition, values)
-        heard_of = batches[:-1] if dies else batches
-        if heard_of:
+            self.history.note_sent(transaction, partition, values)
+            history.attempt(partition, values)
+        acknowledged = batches[:-1] if dies else batches
+        if acknowledged:
             late = self.late if not dies and self.chance.random() < LATE_CHANCE else None
-            offsets = await self.producer.produce(partition, *heard_of, late=late)
-            for offset, values in zip(offsets, heard_of, strict=True):
-                told.acknowledge(partition, offset, values)
+            offsets = await self.producer.produce(partition, *acknowledged, late=late)
+            for offset, values in zip(offsets, acknowledged, strict=True):
+                history.acknowledge(partition, offset, values)
                 self.workload.produced += len(values)
         if dies:
             await self.producer.produce_and_forget(partition, batches[-1], self.late)
-            raise Died
+            raise ProducerEnded
 
-    async def commit(self, transaction: ToldTransaction) -> None:
-        transaction.fate = Fate.IN_DOUBT
+    async def commit(self, transaction: SentTransaction) -> None:
+        transaction.outcome = Outcome.IN_DOUBT
         await self._end(committed=True)
-        transaction.fate = Fate.COMMITTED
+        transaction.outcome = Outcome.COMMITTED
 
-    async def end_and_forget(self, transaction: ToldTransaction, *, committed: bool) -> None:
+    async def end_and_forget(self, transaction: SentTransaction, *, committed: bool) -> None:
         """Send the end of the transaction as the last request, which arrives later or never."""
         if committed:
-            transaction.fate = Fate.IN_DOUBT
+            transaction.outcome = Outcome.IN_DOUBT
         await self.producer.end_and_forget(self.late, committed=committed)
 
     async def abort(self) -> None:
@@ -156,56 +156,54 @@ class TxnParty:
     async def _end(self, *, committed: bool) -> None:
         late = self.late if self.chance.random() < LATE_CHANCE else None
         await self.producer.end(committed=committed, late=late)
-        self._tell_pair()
+        self._note_pair()
 
-    def is_fenced(self, error: KafkaError) -> bool:
-        """Return True if the error fences the producer, which must be possible; any other ends the run."""
+    def note_fence(self, error: KafkaError) -> None:
+        """Note that the producer was fenced; if that must not happen, or at another error, end the run."""
         self.workload.world.trace("fenced", f"{self.name} {error.code.name}")
-        if error.code not in FENCED or not self.habits.may_be_fenced:
+        if error.code not in FENCED or not self.behaviour.may_be_fenced:
             self.fail(error)
-        self.history.fences += 1
-        return True
 
     def fail(self, error: KafkaError) -> NoReturn:
         """End the run, as no fault explains this error."""
-        who = f"{self.name} ({self.producer.transactional_id} {self.producer.producer})"
-        raise self.workload.world.unexplained(error, who) from error
+        client = f"{self.name} ({self.producer.transactional_id} {self.producer.producer})"
+        raise self.workload.world.unexplained(error, client) from error
 
-    def values(self, count: int, what: Callable[[int], bytes]) -> list[bytes]:
+    def values(self, count: int, content: Callable[[int], bytes]) -> list[bytes]:
         """Return values that start with their producer and a serial number."""
-        made = []
+        values = []
         for number in range(count):
-            made.append(b"%s:%d:" % (self.name.encode(), self._serial) + what(number))
+            values.append(b"%s:%d:" % (self.name.encode(), self._serial) + content(number))
             self._serial += 1
-        return made
+        return values
 
 
 class TxnProducer:
     """A producer of transactions over some partitions, one after the other."""
 
-    def __init__(self, party: TxnParty, partitions: Sequence[TopicPartition]) -> None:
-        self._party = party
+    def __init__(self, context: TxnContext, partitions: Sequence[TopicPartition]) -> None:
+        self._context = context
         self._partitions = list(partitions)
-        party.workload.spawn(party.process, self._run())
+        context.workload.spawn(context.process, self._run())
 
     async def _run(self) -> None:
-        party = self._party
-        await party.init()
-        while not party.workload.stopping:
-            transaction = party.begin()
+        context = self._context
+        await context.init()
+        while not context.workload.stopping:
+            transaction = context.begin()
             try:
                 await self._transaction(transaction)
-            except Died:
-                await party.init()
+            except ProducerEnded:
+                await context.init()
             except KafkaError as error:
-                if party.is_fenced(error):
-                    await pause(party.chance, party.chance.choice((0.0, 0.5, 3.0)))
-                    await party.init()
-            await party.workload.rest(party.habits.pause_s * party.chance.random() * 2)
-        party.client.close()
+                context.note_fence(error)
+                await pause(context.chance, context.chance.choice((0.0, 0.5, 3.0)))
+                await context.init()
+            await context.workload.rest(context.behaviour.pause_s * context.chance.random() * 2)
+        context.client.close()
 
-    async def _transaction(self, transaction: ToldTransaction) -> None:
-        party, chance = self._party, self._party.chance
+    async def _transaction(self, transaction: SentTransaction) -> None:
+        context, chance = self._context, self._context.chance
         plan = chance.choices((COMMIT, ABORT, GIVE_UP, DIE, LEAVE), (55, 20, 10, 10, 5))[0]
         partitions = chance.sample(self._partitions, chance.randint(1, len(self._partitions)))
         portions = [
@@ -214,56 +212,56 @@ class TxnProducer:
             for count in chance.choice(((1,), (1,), (1, 1), (MAX_IN_FLIGHT,)))
         ]
         chance.shuffle(portions)
-        if party.habits.protocol.adds_partitions:
+        if context.behaviour.protocol.adds_partitions:
             await self._add(partitions)
         for place, (partition, count) in enumerate(portions):
             is_last = plan == DIE and (place == len(portions) - 1 or chance.random() < 0.3)
             batches = [
-                party.values(chance.randint(1, 4), lambda _: bytes(chance.choice((0, 10, 300))))
+                context.values(chance.randint(1, 4), lambda _: bytes(chance.choice((0, 10, 300))))
                 for _ in range(count)
             ]
-            await party.produce(transaction, partition, *batches, dies=is_last)
-        party.workload.world.trace("transaction", f"{transaction.name} {plan}")
+            await context.produce(transaction, partition, *batches, dies=is_last)
+        context.workload.world.trace("transaction", f"{transaction.name} {plan}")
         if plan == COMMIT:
-            await party.commit(transaction)
+            await context.commit(transaction)
         elif plan == GIVE_UP:
             await self._give_up(transaction, chance.choice(partitions))
         elif plan == ABORT:
-            await party.abort()
+            await context.abort()
             if chance.random() < 0.3:
-                await party.init(resumes=True)
+                await context.init(resumes=True)
         else:
             await self._leave(transaction)
 
     async def _add(self, partitions: Sequence[TopicPartition]) -> None:
-        producer, chance = self._party.producer, self._party.chance
+        producer, chance = self._context.producer, self._context.chance
         if chance.random() < 0.5:
             await producer.add_partitions(partitions)
         else:
             for partition in partitions:
                 await producer.add_partitions([partition])
 
-    async def _give_up(self, transaction: ToldTransaction, partition: TopicPartition) -> None:
+    async def _give_up(self, transaction: SentTransaction, partition: TopicPartition) -> None:
         """Abort with an unanswered batch in flight; the next transaction must have another epoch."""
-        party = self._party
-        values = party.values(1, lambda _: b"")
+        context = self._context
+        values = context.values(1, lambda _: b"")
         try:
-            await party.produce(transaction, partition, values, dies=True)
-        except Died:
-            await asyncio.sleep(party.chance.choice((0.0, 0.001, 0.01)) * party.chance.random())
-        await party.abort()
-        if not party.habits.protocol.moves_epoch:
-            await party.init(resumes=True)
+            await context.produce(transaction, partition, values, dies=True)
+        except ProducerEnded:
+            await asyncio.sleep(context.chance.choice((0.0, 0.001, 0.01)) * context.chance.random())
+        await context.abort()
+        if not context.behaviour.protocol.moves_epoch:
+            await context.init(resumes=True)
 
-    async def _leave(self, transaction: ToldTransaction) -> None:
+    async def _leave(self, transaction: SentTransaction) -> None:
         """Stay silent for a while, in which the transaction may time out, and then commit or initialize."""
-        party = self._party
-        if party.habits.timeout_ms < LONG_TIMEOUT_MS:
-            await asyncio.sleep(party.habits.timeout_ms / 1000 * party.chance.choice((0.9, 1.5, 3.0)))
-        if party.chance.random() < 0.5:
-            await party.commit(transaction)
+        context = self._context
+        if context.behaviour.timeout_ms < LONG_TIMEOUT_MS:
+            await asyncio.sleep(context.behaviour.timeout_ms / 1000 * context.chance.choice((0.9, 1.5, 3.0)))
+        if context.chance.random() < 0.5:
+            await context.commit(transaction)
         else:
-            await party.init()
+            await context.init()
 
 
 class Copier:
@@ -271,28 +269,28 @@ class Copier:
 
     def __init__(
         self,
-        party: TxnParty,
+        context: TxnContext,
         group: GroupHistory,
         sources: Sequence[TopicPartition],
         targets: Sequence[TopicPartition],
     ) -> None:
-        self._party, self._group, self._targets = party, group, list(targets)
-        self.process = party.process
+        self._context, self._group, self._targets = context, group, list(targets)
+        self.process = context.process
         self._owned: Ownership | None = None
         self._positions: dict[TopicPartition, int] = {}
         self._is_begun = False
         self.member = GroupMember(
-            party.workload, group, f"{party.name}-member", sources, pause_s=0.2, work=self._work
+            context.workload, group, f"{context.name}-member", sources, pause_s=0.2, work=self._work
         )
 
     async def finish(self) -> None:
         """End the last transaction when the member has left the group."""
         await self._begin()
-        self._party.client.close()
+        self._context.client.close()
 
     async def _work(self, client: SimClient, owned: Ownership, partition: TopicPartition) -> None:
         """Copy some records. An error of the group is raised, and the member joins again."""
-        party = self._party
+        context = self._context
         if owned is not self._owned:
             self._owned = owned
             self._positions.clear()
@@ -301,63 +299,65 @@ class Copier:
             self._positions[partition] = max(0, await client.committed(self._group.group, partition))
         start = self._positions[partition]
         portion = await read(client, partition, start, committed=True)
-        records = portion.records[:COPY_AT_MOST]
+        records = portion.records[:MAX_COPIED_RECORDS]
         if not records:
             return
         end = records[-1].offset + 1
-        transaction = party.begin()
+        transaction = context.begin()
         self._positions.pop(partition)  # unless it is committed, the copier continues at the group's offset
         values = [record.value or b"" for record in records]
         try:
             if await self._copy(transaction, owned, partition, values, end):
                 self._positions[partition] = end
-        except Died:
+        except ProducerEnded:
             self._is_begun = False
         except KafkaError as error:
             if error.code in REJOIN:
                 await self._abort()
                 raise
-            self._is_begun = not party.is_fenced(error)
+            context.note_fence(error)
+            self._is_begun = False
         finally:
             # Before it joins again: the group does not return offsets while a transaction has pending ones.
             await self._begin()
 
     async def _begin(self) -> None:
         if not self._is_begun:
-            await self._party.init()
+            await self._context.init()
             self._is_begun = True
 
     async def _abort(self) -> None:
         try:
-            await self._party.abort()
+            await self._context.abort()
         except KafkaError as error:
-            self._is_begun = not self._party.is_fenced(error)
+            self._context.note_fence(error)
+            self._is_begun = False
 
     async def _copy(
         self,
-        transaction: ToldTransaction,
+        transaction: SentTransaction,
         owned: Ownership,
         source: TopicPartition,
         values: Sequence[bytes],
         end: int,
     ) -> bool:
         """Copy records in a transaction and return True if it was committed."""
-        party, chance = self._party, self._party.chance
-        producer, group = party.producer, self._group
+        context, chance = self._context, self._context.chance
+        producer, group = context.producer, self._group
         plan = chance.choices((COMMIT, SLOW, ABORT, DIE), (70, 10, 10, 10))[0]
         target = chance.choice(self._targets)
-        if party.habits.protocol.adds_partitions:
+        if context.behaviour.protocol.adds_partitions:
             await producer.add_partitions([target])
             await producer.add_offsets(group.group)
-        copies = party.values(len(values), lambda number: values[number])
-        await party.produce(transaction, target, copies, dies=plan == DIE and chance.random() < 0.5)
+        copies = context.values(len(values), lambda number: values[number])
+        await context.produce(transaction, target, copies, dies=plan == DIE and chance.random() < 0.5)
         latest = group.generation_id
         await producer.commit_offsets(
             group.group,
             {source: end},
             generation_id=owned.generation_id,
             member_id=owned.member_id,
-            late=party.late if chance.random() < LATE_CHANCE else None,
+            late=context.late if chance.random() < LATE_CHANCE else None,
         )
         if owned.generation_id < latest:
             raise SimulationError(
@@ -365,14 +365,14 @@ class Copier:
                 f" ({transaction.name})"
             )
         if plan == DIE:
-            raise Died
+            raise ProducerEnded
         if plan == ABORT:
-            await party.abort()
+            await context.abort()
             return False
         if plan == SLOW:
             await asyncio.sleep(SLOW_S)  # another member owns the partition, and waits for this transaction
         group.of(source).attempted.add(end)
-        await party.commit(transaction)
+        await context.commit(transaction)
         group.of(source).highest = max(group.of(source).highest, end)
         return True
 
@@ -401,14 +401,14 @@ async def _read_all(
                     client, partition, offsets[partition], committed=committed, max_wait_ms=20
                 )
             except KafkaError as error:
-                workload.judge(error)
+                workload.check_error(error)
                 client.forget_leader(partition)
                 await pause(chance)
                 continue
             for record in portion.records:
                 if committed:
-                    history.saw(partition, record.offset, record.value or b"")
-                workload.history.saw(partition, record.offset, record.value or b"")
+                    history.note_read(partition, record.offset, record.value or b"")
+                workload.history.note_read(partition, record.offset, record.value or b"")
                 workload.reads += 1
             offsets[partition] = portion.next_offset
         await workload.rest(0.2)
@@ -430,7 +430,7 @@ def add_producers(
     for number in range(count):
         is_rival = number >= count - 2 and count > 2
         timeout_ms = chance.choice((LONG_TIMEOUT_MS, LONG_TIMEOUT_MS, *SHORT_TIMEOUTS_MS))
-        habits = Habits(
+        behaviour = Behaviour(
             protocol=(V2, V1, V2, OLD)[number % 4],
             timeout_ms=timeout_ms,
             has_rival=is_rival,
@@ -438,7 +438,7 @@ def add_producers(
             pause_s=chance.choice((0.05, 0.2, 0.5)),
         )
         transactional_id = "rivals" if is_rival else f"tx-{number}"
-        TxnProducer(TxnParty(workload, history, f"x{number}", transactional_id, habits), partitions)
+        TxnProducer(TxnContext(workload, history, f"x{number}", transactional_id, behaviour), partitions)
 
 
 def add_copiers(
@@ -452,14 +452,14 @@ def add_copiers(
     clocks_jump: bool,
 ) -> list[Copier]:
     """Add members of one group, with both protocols in turn."""
-    made = []
+    copiers = []
     for number in range(count):
-        habits = Habits(
+        behaviour = Behaviour(
             protocol=(V2, V1)[number % 2],
             timeout_ms=LONG_TIMEOUT_MS,
             may_be_fenced=clocks_jump,
             pause_s=0.2,
         )
-        party = TxnParty(workload, history, f"copier-{number}", f"copier-{number}", habits)
-        made.append(Copier(party, group, sources, targets))
-    return made
+        context = TxnContext(workload, history, f"copier-{number}", f"copier-{number}", behaviour)
+        copiers.append(Copier(context, group, sources, targets))
+    return copiers

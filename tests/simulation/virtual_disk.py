@@ -1,10 +1,10 @@
 """A disk that keeps what is durable when the power fails, and a random part of the rest.
 
 A write is in the page cache at once, where a killed process leaves it. It is durable after `sync` of its
-file. When the power fails, each page written since may or may not have reached the platter, in any order, up
-to the first truncation that did not; in a file that grew, pages that did not are zeros. Changes of names
-(create, rename, remove) are a journal of which a prefix survives; `sync_directory` makes it durable, and on
-most file systems so does the sync of any file, which `names_follow_files` chooses.
+file. When the power fails, each page written since then is durable or lost, at random. In a file that grew,
+lost pages are zeros; if a truncation is lost, so are all later writes. Changes of names (create, rename,
+remove) are in a journal, of which a prefix survives. `sync_directory` makes the journal durable, and so does
+the sync of any file if `names_follow_files` is set, as on most file systems.
 """
 
 import errno
@@ -19,7 +19,7 @@ from ottla.logstore.words.varint import ByteSource
 from tests.simulation.virtual_loop import Process
 
 PAGE_BYTES: Final = 4096
-MAX_JOURNAL: Final = 4_096  # changes of names; beyond it the kernel writes the older half by itself
+MAX_JOURNAL: Final = 4_096  # changes of names; beyond it the older half becomes durable without a sync
 
 
 class _Inode:
@@ -47,9 +47,7 @@ class VirtualStorage:
         self.names_follow_files = chance.random() < 0.5
         self.directories: dict[str, dict[str, _Entry]] = {"/": {}}
         self.journal: list[Callable[[], None]] = []  # functions that undo the changes of names
-        self.steps = 0
         self.boots = 1
-        self.used_bytes = 0
         self.named = 0  # files written that contain their own identity
         # Called before each change with its kind and path; may raise OSError or end the process.
         self.before: Callable[[str, str], None] = lambda kind, path: None
@@ -57,7 +55,6 @@ class VirtualStorage:
         self.trace: Callable[[str, str], None] = lambda kind, detail: None
 
     def step(self, kind: str, path: str) -> None:
-        self.steps += 1
         self.before(kind, path)
         self.trace(kind, path)
 
@@ -78,7 +75,7 @@ class VirtualStorage:
         return found
 
     def put(self, path: str, inode: _Inode) -> None:
-        """Give a file a name, which another file may have had."""
+        """Give a file a name, in place of the file that had it."""
         parent, _, name = path.rpartition("/")
         entries = self.entries(parent or "/")
         before = entries.get(name)
@@ -175,12 +172,12 @@ class VirtualStorage:
         while len(self.journal) > keep:
             self.journal.pop()()
         self.journal.clear()
-        generosity = chance.choice((0.0, 0.0, 0.5, 0.9, 1.0))
+        keep_chance = chance.choice((0.0, 0.0, 0.5, 0.9, 1.0))
         for directory in sorted(self.directories):
             for name in sorted(self.directories[directory]):
                 inode = self.directories[directory][name]
                 if inode is not None and inode.changes:
-                    _forget(inode, chance, generosity)
+                    _forget(inode, chance, keep_chance)
 
     def lose_everything(self) -> None:
         """Replace the disk by an empty one."""
@@ -188,7 +185,7 @@ class VirtualStorage:
         self.journal.clear()
 
 
-def _forget(inode: _Inode, chance: random.Random, generosity: float) -> None:
+def _forget(inode: _Inode, chance: random.Random, keep_chance: float) -> None:
     """Undo all changes that are not durable, then redo some at random."""
     changes, inode.changes = inode.changes, []
     content = inode.content
@@ -200,14 +197,14 @@ def _forget(inode: _Inode, chance: random.Random, generosity: float) -> None:
             content[position : position + len(old)] = old
     for position, new, _, _ in changes:
         if new is None:
-            if chance.random() >= generosity:
+            if chance.random() >= keep_chance:
                 return  # later writes went to pages that are lost
             del content[position:]
             continue
         start = position
         while start < position + len(new):
             end = min(position + len(new), (start // PAGE_BYTES + 1) * PAGE_BYTES)
-            if chance.random() < generosity:
+            if chance.random() < keep_chance:
                 # A torn page has new bytes in front and old bytes behind.
                 torn = end if chance.random() < 0.8 else chance.randint(start, end)
                 if start > len(content):
@@ -254,7 +251,7 @@ class VirtualFile:
         inode.modified_ms = self._disk.storage.now_ms()
 
     def read_at(self, position: int, size: int) -> bytes:
-        self._disk.reads(self._path)
+        self._disk.check_alive(self._path)
         return bytes(self._inode.content[position : position + size])
 
     def read_at_cached(self, position: int, size: int) -> bytes | None:
@@ -317,13 +314,13 @@ class VirtualDisk:
         return False
 
     def step(self, kind: str, path: str) -> None:
-        if self._process.is_dead:
-            raise OSError(errno.ESHUTDOWN, "this process is dead", path)
+        self.check_alive(path)
         self.storage.step(kind, path)
         if self._process.is_dead:
             raise OSError(errno.ESHUTDOWN, "this process has just died", path)
 
-    def reads(self, path: str) -> None:
+    def check_alive(self, path: str) -> None:
+        """Raise OSError if the process is dead."""
         if self._process.is_dead:
             raise OSError(errno.ESHUTDOWN, "this process is dead", path)
 
@@ -352,7 +349,7 @@ class VirtualDisk:
         pass
 
     def exists(self, path: Path) -> bool:
-        self.reads(str(path))
+        self.check_alive(str(path))
         name = str(path)
         if name in self.storage.directories:
             return True
@@ -363,7 +360,7 @@ class VirtualDisk:
         return len(self.storage.find(str(path)).content)
 
     def read_file(self, path: Path) -> bytes:
-        self.reads(str(path))
+        self.check_alive(str(path))
         return bytes(self.storage.find(str(path)).content)
 
     def write_file_that_names_itself(self, path: Path, content_of: Callable[[FileIdentity], bytes]) -> None:
@@ -387,11 +384,11 @@ class VirtualDisk:
             self.sync_directory(path.parent)
 
     def list_directory(self, path: Path) -> list[str]:
-        self.reads(str(path))
+        self.check_alive(str(path))
         return sorted(name for name, inode in self.storage.entries(str(path)).items() if inode is not None)
 
     def list_directories(self, path: Path) -> list[str]:
-        self.reads(str(path))
+        self.check_alive(str(path))
         return sorted(name for name, inode in self.storage.entries(str(path)).items() if inode is None)
 
     def close_to_others(self, path: Path) -> None:

@@ -38,7 +38,7 @@ class Process:
         self.name = name
         self.incarnation = incarnation
         self.is_dead = False
-        self.pauses = 0  # under way; the process stands still while there is one
+        self.pauses = 0  # pauses that have not ended; the process runs only if there are none
         self.held: deque[VirtualHandle] = deque()  # callbacks held until the last pause ends
         self.tasks: dict[asyncio.Task[Any], None] = {}
         self.sockets: dict[Any, None] = {}  # virtual_network.Socket
@@ -97,7 +97,6 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         self.network: Any = None  # a virtual_network.Network
         self.after_turn: Callable[[set[Process]], None] = lambda touched: None
         self.failures: list[SimulationError] = []
-        self.turns = 0
         self.callbacks = 0
         self._ready: deque[VirtualHandle] = deque()
         self._timers: list[tuple[float, int, VirtualHandle]] = []
@@ -155,7 +154,6 @@ class VirtualLoop(asyncio.AbstractEventLoop):
                 raise SimulationError(f"an endless loop at {self.now_s:.3f} s: {callback}")
         if count:
             self.callbacks += count
-            self.turns += 1
             self.after_turn(touched)
 
     def _jump(self) -> None:
@@ -185,7 +183,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
             process.held.clear()
 
     def wait_for_disk(self, process: Process, seconds: float) -> None:
-        """Wait for the disk in a thread of the process; outside a thread, the whole process is held up."""
+        """Let a thread of the process wait for the disk; outside of a thread, the whole process is paused."""
         if process.is_in_thread:
             process.thread_seconds += seconds
         elif seconds > 0:
@@ -315,7 +313,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         return self._is_closed
 
     def close(self) -> None:
-        """End the tasks of no process; a failed run leaves some in the middle."""
+        """End the tasks that belong to no process; a failed run leaves some unfinished."""
         self._is_closed = True
         tasks, self._tasks = list(self._tasks), {}
         self._unwind_all(tasks, copy_context())
@@ -333,7 +331,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
             self.failures.append(error)
             return
         kind = SimulationError if isinstance(error, AssertionError) else Bug
-        self.failures.append(kind(f"{process}: {context.get('message')}: {error!r}\n{_story(error)}"))
+        self.failures.append(kind(f"{process}: {context.get('message')}: {error!r}\n{_traceback(error)}"))
 
     async def getaddrinfo(self, host: Any, port: Any, **_: Any) -> Any:
         return await self.network.getaddrinfo(host, port)
@@ -370,7 +368,7 @@ def _settle(future: "asyncio.Future[Any]", result: Any, error: BaseException | N
 
 
 def _unwind(task: "asyncio.Task[Any]") -> None:
-    """Close a coroutine that will never continue; what it does meanwhile has no effect."""
+    """Close a coroutine that will never continue; its `finally` clauses run without effect."""
     coro = cast("CoroutineType[Any, Any, Any]", task.get_coro())
     if inspect.getcoroutinestate(coro) == inspect.CORO_CREATED:
         # It has not started, so it neither awaits nor closes the coroutines that it was given.
@@ -385,5 +383,5 @@ def _unwind(task: "asyncio.Task[Any]") -> None:
             continue
 
 
-def _story(error: BaseException | None) -> str:
+def _traceback(error: BaseException | None) -> str:
     return "" if error is None else "".join(traceback.format_exception(error))

@@ -12,7 +12,7 @@ import errno
 import os
 import random
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextvars import Context, copy_context
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -67,7 +67,6 @@ class Network:
         self.links: dict[tuple[Host, Host], Link] = {}
         self.trace: Callable[[str, str], None] = lambda kind, detail: None
         self.host_of: Callable[[Process], Host] = lambda process: self.hosts[process.name]
-        self.bytes_sent = 0
         self._empty = Context()
         loop.network = self
 
@@ -101,6 +100,18 @@ class Network:
         back_off_s = min(1.0, self.loop.now_s - link.cut_at_s)
         for socket in stalled:
             self._later(self.chance.random() * back_off_s, socket._arrive)
+
+    def isolate(self, host: Host, others: Iterable[Host]) -> None:
+        """Cut the links between a host and others, in both directions."""
+        for other in others:
+            self.cut(host, other)
+            self.cut(other, host)
+
+    def rejoin(self, host: Host, others: Iterable[Host]) -> None:
+        """Heal the links between a host and others, in both directions."""
+        for other in others:
+            self.heal(host, other)
+            self.heal(other, host)
 
     def host_returns(self, host: Host) -> None:
         """Bring a host back; TCP sends the backlog again, which the host rejects by a reset."""
@@ -193,7 +204,7 @@ class Network:
         if far.is_over:
             near._arrived(END if far.ended_well else RESET)
         protocol.connection_made(near)
-        far.on_wire_up()
+        far.accept_soon()
         return near, protocol
 
     def _syn(
@@ -240,7 +251,7 @@ def _settle(future: Any, result: Any) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Name:
+class _ListeningSocket:
     """A stand-in for a listening socket that answers `getsockname` and `getsockopt`."""
 
     address: tuple[str, int]
@@ -261,7 +272,7 @@ class Server:
         self.process = process
         self._host, self._port, self._factory, self._context = host, port, factory, context
         self._is_serving = False
-        self.sockets = [_Name((host.address, port))]
+        self.sockets = [_ListeningSocket((host.address, port))]
 
     def is_serving(self) -> bool:
         return self._is_serving
@@ -310,7 +321,7 @@ class Socket(asyncio.Transport):
         self._is_buffered = False
         self._is_reading = True
         self._is_closing = False
-        self._has_told_end = False
+        self._has_reported_end = False
         self._outgoing: deque[bytes] = deque()  # in the program
         self._outgoing_bytes = 0
         self._unread_bytes = 0  # of this end's bytes, on the way and in the peer's kernel
@@ -327,7 +338,7 @@ class Socket(asyncio.Transport):
 
     # ---- wire --------------------------------------------------------------------------------------
 
-    def on_wire_up(self) -> None:
+    def accept_soon(self) -> None:
         """Let the server's program accept the connection at its next turn."""
         if self.factory is not None:
             self._soon(self._accept)
@@ -434,7 +445,6 @@ class Socket(asyncio.Transport):
                 chunk = chunk[:room]
             self._outgoing_bytes -= len(chunk)
             self._unread_bytes += len(chunk)
-            self.network.bytes_sent += len(chunk)
             self._send(chunk)
         if self._is_blocked and self._outgoing_bytes <= self._low_bytes:
             self._is_blocked = False
@@ -451,9 +461,9 @@ class Socket(asyncio.Transport):
 
     def _finish(self, error: Exception | None) -> None:
         """Call `connection_lost` of the protocol, once."""
-        if self._has_told_end:
+        if self._has_reported_end:
             return
-        self._has_told_end = True
+        self._has_reported_end = True
         self.is_over = True
         self.ended_well = error is None
         self._forget()
@@ -515,7 +525,7 @@ class Socket(asyncio.Transport):
         self._pump()
 
     def abort(self) -> None:
-        if not self._is_alive() or self._has_told_end:
+        if not self._is_alive() or self._has_reported_end:
             return
         self._is_closing = True
         self._is_reading = False

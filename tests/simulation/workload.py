@@ -1,4 +1,4 @@
-"""The clients of a simulated cluster: readers, committers of offsets, and what all clients share."""
+"""The clients of a simulated cluster: readers, clients that commit offsets, and the base of all others."""
 
 import asyncio
 import random
@@ -42,9 +42,7 @@ class Workload:
         self.stopping = False
         self.produced = 0
         self.reads = 0
-        self.last_success_s = 0.0
         self._bootstrap = bootstrap
-        self._clients = 0
         self.tasks: list[asyncio.Task[None]] = []
 
     def spawn(self, process: Process, work: Coroutine[Any, Any, None]) -> None:
@@ -67,7 +65,7 @@ class Workload:
         """Pause a client between two operations."""
         await asyncio.sleep(max(seconds, CALM_PAUSE_S) if self.is_calm else seconds)
 
-    def judge(self, error: KafkaError) -> None:
+    def check_error(self, error: KafkaError) -> None:
         """Raise SimulationError if no fault explains the error."""
         if error.code in UNEXPECTED or (error.code in LOST and not self.may_lose):
             raise self.world.unexplained(error, "a client")
@@ -88,14 +86,14 @@ class Workload:
                 try:
                     fetched = await client.fetch(partition, offsets[partition], max_wait_ms=20)
                 except KafkaError as error:
-                    self.judge(error)
+                    self.check_error(error)
                     client.forget_leader(partition)
                     if error.code is ErrorCode.OFFSET_OUT_OF_RANGE:
-                        offsets[partition] = self.history.of(partition).delete_asked
+                        offsets[partition] = self.history.of(partition).delete_requested
                     await pause(chance)
                     continue
                 for record in fetched.records:
-                    self.history.saw(partition, record.offset, record.value or b"")
+                    self.history.note_read(partition, record.offset, record.value or b"")
                     offsets[partition] = record.offset + 1
                     self.reads += 1
             await self.rest(0.2)
@@ -116,7 +114,7 @@ class Workload:
                     start = offset = await client.list_offset(partition, EARLIEST)
                 fetched = await client.fetch(partition, offset, max_wait_ms=0)
             except KafkaError as error:
-                self.judge(error)
+                self.check_error(error)
                 if self.world.loop.now_s > deadline:
                     raise SimulationError(f"{partition} cannot be read after recovery: {error}") from error
                 client.forget_leader(partition)
@@ -158,7 +156,7 @@ class Workload:
                     self.history.check_committed(group, partition, found)
             except KafkaError as error:
                 if error.code in UNEXPECTED:
-                    self.judge(error)
+                    self.check_error(error)
                 client.forget_coordinator(group)
                 await pause(chance)
         client.close()

@@ -15,7 +15,7 @@ from tests.simulation.virtual_disk import VirtualDisk, VirtualStorage
 from tests.simulation.virtual_loop import PROCESS, Bug, Process, SimulationError, VirtualLoop
 from tests.simulation.virtual_network import Host, Network
 
-# Turns the world of a process into that of another release.
+# Returns the world of a process as another release would have it.
 Release = Callable[[BrokerConfig, node_world.World], node_world.World]
 
 START_MS: Final = 1_700_000_000_000
@@ -54,11 +54,21 @@ class VirtualNode:
         self.exits: list[str] = []  # the errors with which its processes ended by themselves
         self.release: Release = lambda config, world: world  # that its processes run
         self._stop: asyncio.Event | None = None
-        self._life: asyncio.Task[None] | None = None
+        self._broker_task: asyncio.Task[None] | None = None
 
     @property
     def is_alive(self) -> bool:
         return self.process is not None and not self.process.is_dead
+
+    @property
+    def is_controller(self) -> bool:
+        """Return True if the node serves, and leads the metadata quorum as far as it knows."""
+        return (
+            self.is_alive
+            and self.is_serving
+            and self.broker is not None
+            and self.broker.quorum_services.metadata.is_controller
+        )
 
     def start(self) -> None:
         """Start a process, which ends by `stop`, `kill`, `lose_power` or an error of its own."""
@@ -69,9 +79,9 @@ class VirtualNode:
         self.needs_restart = self.is_stopping = False
         process = self.process = Process(self.host.name, self.incarnation)
         self.world.trace("start", repr(process))
-        self._life = self.world.spawn(process, self._live(process))
+        self._broker_task = self.world.spawn(process, self._run_broker(process))
 
-    async def _live(self, process: Process) -> None:
+    async def _run_broker(self, process: Process) -> None:
         chance = random.Random(f"chance {self.world.seed} {process!r}")
         config = parse_config(self.settings)
         self._stop = asyncio.Event()
@@ -95,7 +105,7 @@ class VirtualNode:
             raise SimulationError(f"{process!r} {type(error).__name__}: {error}") from error
         except Exception as error:
             # A node may end with an error of its disk.
-            if not is_of_a_disk(error):
+            if not may_come_from_a_disk(error):
                 self.world.loop.call_exception_handler({"message": "the node has ended", "exception": error})
             if not process.is_dead:
                 self.exits.append(f"{error!r}")
@@ -104,12 +114,12 @@ class VirtualNode:
 
     def stop(self) -> "asyncio.Task[None]":
         """Send SIGTERM; the returned task ends with the process."""
-        assert self._life is not None
+        assert self._broker_task is not None
         if self._stop is not None:
             self.world.trace("stop", repr(self.process))
             self.is_stopping = True
             self._stop.set()
-        return self._life
+        return self._broker_task
 
     def kill(self) -> None:
         """Send SIGKILL: the page cache stays, and the kernel closes all files and sockets."""
@@ -177,10 +187,10 @@ class World:
         """Start a task of a process."""
         return self.loop.create_task(work, context=context_of(process))
 
-    def unexplained(self, error: KafkaError, who: str) -> SimulationError:
+    def unexplained(self, error: KafkaError, client: str) -> SimulationError:
         """Return the failure of a client that received an error which no fault explains."""
         kind = Bug if error.code is ErrorCode.UNKNOWN_SERVER_ERROR else SimulationError
-        return kind(f"{who} received {error}\n{self.last_exception}")
+        return kind(f"{client} received {error}\n{self.last_exception}")
 
     def add_client(self, name: str) -> Process:
         """Add a host with a client program."""
@@ -206,8 +216,8 @@ def context_of(process: Process) -> Context:
     return context
 
 
-def is_of_a_disk(error: BaseException) -> bool:
+def may_come_from_a_disk(error: BaseException) -> bool:
     """Return True if a faulty disk explains the error, with which a node may then end."""
     if isinstance(error, BaseExceptionGroup):
-        return all(map(is_of_a_disk, error.exceptions))
+        return all(map(may_come_from_a_disk, error.exceptions))
     return isinstance(error, OSError | KafkaError)

@@ -71,18 +71,18 @@ def all_modules() -> Mapping[str, Path]:
     return found
 
 
-def statements(node: ast.AST, *, is_for_types: bool = False) -> Iterator[tuple[ast.AST, bool]]:
+def nodes_below(node: ast.AST, *, is_for_types: bool = False) -> Iterator[tuple[ast.AST, bool]]:
     """Yield all nodes below one, each with True if it is under TYPE_CHECKING."""
     for child in ast.iter_child_nodes(node):
         under = is_for_types or (isinstance(child, ast.If) and "TYPE_CHECKING" in ast.dump(child.test))
         yield child, under
-        yield from statements(child, is_for_types=under)
+        yield from nodes_below(child, is_for_types=under)
 
 
 def imports(path: Path) -> Iterator[tuple[str, bool]]:
     """Yield the product's modules that a module imports, each with True if it is for types only."""
     modules = all_modules()
-    for entry, is_for_types in statements(ast.parse(path.read_text())):
+    for entry, is_for_types in nodes_below(ast.parse(path.read_text())):
         if isinstance(entry, ast.Import):
             names = [alias.name for alias in entry.names]
         elif isinstance(entry, ast.ImportFrom) and entry.module:
@@ -102,7 +102,7 @@ def graph() -> Mapping[str, frozenset[str]]:
 
 
 def reached_from(module: str) -> set[str]:
-    """Return all modules that one imports, directly or through others; itself too if it is in a circle."""
+    """Return all modules that one imports, directly or through others; itself too if it is in a cycle."""
     found: set[str] = set()
     waiting = list(graph()[module])
     while waiting:

@@ -1,4 +1,4 @@
-"""Lines that a client could cause with each request are bounded: by `ClientLines`, or as listed here."""
+"""Log lines that a client could cause with each request are bounded: by `ClientLines`, or as listed here."""
 
 import ast
 from collections.abc import Iterator
@@ -27,15 +27,15 @@ BOUNDED: Final = {
     "coordinators/coordinator_runtime.py:_load_one": "a load of a partition",
     "coordinators/coordinator_shard.py:_decide": "a bug, after which the partition is reloaded",
     "coordinators/coordinator_shard.py:_drop": "a failure of the log, after which it is reloaded",
-    "coordinators/group_shard.py:_bring_back": "each line costs MAX_REGEX_CPU_S of a thread",
-    "coordinators/marker_sender.py:_coordinator_is_fenced": "WriteTxnMarkers of an administrator",
+    "coordinators/group_shard.py:_deliver_result": "each line costs MAX_REGEX_CPU_S of a thread",
+    "coordinators/marker_sender.py:_report_fenced": "WriteTxnMarkers of an administrator",
     "coordinators/marker_sender.py:_failed": "the first failure of a leader",
     "coordinators/marker_sender.py:_settle": "one for each transaction",
     "coordinators/shard_loader.py:log_left_out": "a load of a partition",
     "coordinators/share_state_shard.py:_prune": "a round of pruning",
     "kafka_api/config_resources.py:_alter_loggers": "a change that needs ALTER_CONFIGS",
-    "net/client_lines.py:tell": "itself",
-    "net/client_lines.py:_tell_counts": "itself",
+    "net/client_lines.py:log": "the bound itself",
+    "net/client_lines.py:_log_counts": "the bound itself",
     "rest_api/probe_server.py:start": "a start",
     "rest_api/probe_server.py:_run": "the end of the probes",
     "rest_api/record_service.py:_send": "a bug, after which another producer starts",
@@ -43,7 +43,7 @@ BOUNDED: Final = {
     "rest_api/server_thread.py:_run": "the end of the REST API",
     "rest_api/v2_instances.py:_keep": "a bug, which ends the consumer",
     "security/jwks_fetcher.py:fetch": "a problem that differs from the last",
-    "security/security_reload.py:_say_problems": "a problem that differs from the last",
+    "security/security_reload.py:_log_problems": "a problem that differs from the last",
     "security/security_reload.py:_refuse": "a problem that differs from the last",
     "security/security_reload.py:look": "a file that has changed",
     "security/token_verifiers.py:_begin": "a change of settings, or a problem that differs from the last",
@@ -51,7 +51,7 @@ BOUNDED: Final = {
     "security/sasl/failed_logins.py:_note": "one a minute for each address that fails a hundred times",
     "share/dead_letter_queue.py:_persist": "an attempt, with growing pauses between",
     "share/dead_letter_queue.py:_read_piece": "a failure of the disk",
-    "share/repeated_line.py:tell": "one a minute of each kind, or for each share-partition",
+    "share/repeated_line.py:log": "one a minute of each kind, or for each share-partition",
     "share/share_group_settings.py:__call__": "one a minute for all groups",
 }
 

@@ -11,7 +11,7 @@ from tests.compat.servers import ROOT
 
 CLI: Final = ROOT / "node" / "cli"
 # Commands without `--output`, and the reason.
-TELL_NOTHING: Final = {
+WITHOUT_OUTPUT: Final = {
     "start": "runs a node, whose log has --log-format",
     "cluster up": "runs nodes, whose logs have log.format",
     "completion": "prints a script for a shell",
@@ -39,7 +39,7 @@ def options_of_commands(command: Any, name: str = "") -> Iterator[tuple[str, set
 def test_every_command_has_output_json() -> None:
     commands = dict(options_of_commands(typer.main.get_command(app)))
 
-    assert {name for name, options in commands.items() if "--output" not in options} == TELL_NOTHING.keys()
+    assert {name for name, options in commands.items() if "--output" not in options} == WITHOUT_OUTPUT.keys()
 
 
 def test_one_module_writes_results_as_json() -> None:

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from tests.tidy.test_layers import ROOT
 
 FOLDERS = ("node/client", "node/cli", "node/rest_api")
-# JoinGroup is answered once the other members have joined, too, so it gets their time besides ours.
-OF_OTHERS = {("node/client/group_member.py", "patience_s")}
-# It sends HTTP, and its session has the time limits.
+# JoinGroup is answered when the other members have joined, so its timeout includes the time that they have.
+WAITS_FOR_OTHERS = {("node/client/group_member.py", "rebalance_limit_s")}
+# It sends HTTP; the timeouts are those of its session.
 OVER_HTTP = {("node/cli/rest_command.py", "the default")}
 
 
-def times_of_requests() -> Iterator[tuple[str, str]]:
+def timeouts_of_requests() -> Iterator[tuple[str, str]]:
     """Yield the module and the timeout argument of each request over the Kafka protocol."""
     for folder in FOLDERS:
         for path in sorted((ROOT / folder).glob("*.py")):
@@ -25,7 +25,7 @@ def times_of_requests() -> Iterator[tuple[str, str]]:
 
 
 def test_a_request_has_the_time_left_to_its_deadline() -> None:
-    found = set(times_of_requests())
-    own = {one for one in found if not one[1].endswith(".remaining_s")}
+    found = set(timeouts_of_requests())
+    fixed = {one for one in found if not one[1].endswith(".remaining_s")}
 
-    assert len(found) > 10 and own == OF_OTHERS | OVER_HTTP
+    assert len(found) > 10 and fixed == WAITS_FOR_OTHERS | OVER_HTTP

@@ -24,7 +24,7 @@ NOT_OURS = ("__pycache__", "site", "build", "dist")
 CITING = (".py", ".c", ".md", ".toml", ".yaml", ".yml", ".js", ".css")
 
 
-def standing(page: str) -> list[str]:
+def decisions(page: str) -> list[str]:
     return DECISION.findall(PAGES[page].read_text())
 
 
@@ -58,18 +58,18 @@ def citations(path: str, text: str) -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize("page", PAGES)
 def test_a_number_is_defined_once_or_superseded_by_a_defined_one(page: str) -> None:
-    stand, gone = standing(page), superseded(page)
+    defined, gone = decisions(page), superseded(page)
 
-    assert [number for number, times in Counter(stand).items() if times > 1] == []
-    assert sorted(set(stand) & set(gone)) == []
+    assert [number for number, times in Counter(defined).items() if times > 1] == []
+    assert sorted(set(defined) & set(gone)) == []
     for number, by in gone.items():
         replaced_by = citations(f"{page}/DESIGN.md", by)
         assert replaced_by or "no decision" in by, f"{number} does not name the decision that superseded it"
-        assert all(other in standing(owner) for owner, other in replaced_by), number
+        assert all(other in decisions(owner) for owner, other in replaced_by), number
 
 
 def test_pages_of_one_series_have_no_number_twice() -> None:
-    series = [number for page in ONE_SERIES for number in standing(page)]
+    series = [number for page in ONE_SERIES for number in decisions(page)]
 
     assert sorted(set(series)) == sorted(series)
 
@@ -84,7 +84,7 @@ def files() -> Iterator[Path]:
 
 
 def test_cited_decisions_exist() -> None:
-    known = {page: set(standing(page)) for page in PAGES}
+    known = {page: set(decisions(page)) for page in PAGES}
 
     cited = [
         (path, owner, number)

@@ -76,23 +76,28 @@ def test_mounted_volumes_exist(spark_job: dict[str, Document]) -> None:
     config = spark_job["ConfigMap"]
     driver = yaml.safe_load(config["data"]["driver.yaml"])
     executor = yaml.safe_load(config["data"]["executor.yaml"])
-    told = properties(spark_job)
+    settings = properties(spark_job)
     for pod in (spark_job["Job"]["spec"]["template"]["spec"], driver["spec"]):
         [container] = pod["containers"]
         assert {one["name"] for one in container["volumeMounts"]} == {one["name"] for one in pod["volumes"]}
         assert {one["configMap"]["name"] for one in pod["volumes"]} == {config["metadata"]["name"]}
         mounted = container["volumeMounts"][0]["mountPath"]
-        for word in [*container.get("command", ()), told["spark.kubernetes.driver.podTemplateFile"]]:
+        for word in [*container.get("command", ()), settings["spark.kubernetes.driver.podTemplateFile"]]:
             if word.startswith("/"):
                 assert str(Path(word).parent) == mounted and Path(word).name in config["data"]
 
-    assert driver["spec"]["containers"][0]["name"] == told["spark.kubernetes.driver.podTemplateContainerName"]
-    assert Path(told["spark.kubernetes.executor.podTemplateFile"]).name in config["data"]
+    assert (
+        driver["spec"]["containers"][0]["name"]
+        == settings["spark.kubernetes.driver.podTemplateContainerName"]
+    )
+    assert Path(settings["spark.kubernetes.executor.podTemplateFile"]).name in config["data"]
     assert "volumes" not in executor["spec"], "Spark mounts the claim itself"
     for role in ("driver", "executor"):
         volume = f"spark.kubernetes.{role}.volumes.persistentVolumeClaim.state"
-        assert told[f"{volume}.options.claimName"] == spark_job["PersistentVolumeClaim"]["metadata"]["name"]
-        assert told[f"{volume}.mount.path"] == yaml.safe_load(config["data"]["jobs.yaml"])["storage"]
+        assert (
+            settings[f"{volume}.options.claimName"] == spark_job["PersistentVolumeClaim"]["metadata"]["name"]
+        )
+        assert settings[f"{volume}.mount.path"] == yaml.safe_load(config["data"]["jobs.yaml"])["storage"]
 
 
 def test_the_program_and_its_arguments_are_those_of_the_package(spark_job: dict[str, Document]) -> None:
@@ -244,7 +249,9 @@ def test_the_entrypoint_starts_an_existing_class_of_spark_with_valid_arguments()
         backend = jar.read(f"{name.replace('.', '/')}$.class")
         steps = jar.read("org/apache/spark/deploy/k8s/Constants$.class")
 
-    for argument in re.findall(r"--[a-zA-Z-]+(?= \"\$SPARK_[A-Z_]+\"( \\\\)?$)", script, flags=re.M):
+    arguments = re.findall(r"(--[a-zA-Z-]+) \"\$SPARK_[A-Z_]+\"(?: \\)?$", script, flags=re.M)
+    assert "--driver-url" in arguments and len(arguments) > 1
+    for argument in arguments:
         assert argument.encode() in backend, argument
     for variable in re.findall(r"\$(SPARK_(?:DRIVER|EXECUTOR|APPLICATION|RESOURCE)[A-Z_]+)", script):
         assert variable.encode() in steps, variable

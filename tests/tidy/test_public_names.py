@@ -9,15 +9,15 @@ import pytest
 
 from tests.tidy.test_layers import ROOT
 
-FACE = ROOT / "src" / "ottla"
+PUBLIC_PACKAGE = ROOT / "src" / "ottla"
 # Modules of the public package that pytest and Python find by themselves.
 FOUND_BY_OTHERS = {"__init__", "__main__", "pytest_plugin"}
-PUBLIC = sorted(path.stem for path in FACE.glob("*.py") if path.stem not in FOUND_BY_OTHERS)
+PUBLIC = sorted(path.stem for path in PUBLIC_PACKAGE.glob("*.py") if path.stem not in FOUND_BY_OTHERS)
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
 
 
 def test_the_docstring_of_ottla_names_each_public_module() -> None:
-    text = ast.get_docstring(ast.parse((FACE / "__init__.py").read_text())) or ""
+    text = ast.get_docstring(ast.parse((PUBLIC_PACKAGE / "__init__.py").read_text())) or ""
 
     assert sorted(re.findall(r"^ottla\.(\w+)  +\S", text, flags=re.M)) == PUBLIC
 
@@ -27,7 +27,7 @@ def test_a_public_module_exports_exactly_its_documented_names(name: str) -> None
     module = importlib.import_module(f"ottla.{name}")
     imported = {
         alias.asname or alias.name
-        for entry in ast.walk(ast.parse((FACE / f"{name}.py").read_text()))
+        for entry in ast.walk(ast.parse((PUBLIC_PACKAGE / f"{name}.py").read_text()))
         if isinstance(entry, ast.ImportFrom) and entry.module != "ottla.pipeline.spark_needed"
         for alias in entry.names
     }

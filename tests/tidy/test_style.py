@@ -322,7 +322,7 @@ def test_the_tree_of_style_names_each_folder_of_node() -> None:
 OF_NAMED_TUPLES = ("_replace", "_fields", "_asdict", "_make")
 
 
-def looks(path: Path) -> Iterator[str]:
+def private_names(path: Path) -> Iterator[str]:
     """Yield the private names of other objects that a test uses, imports or patches."""
     for node in ast.walk(ast.parse(path.read_text())):
         names: list[str] = []
@@ -340,11 +340,13 @@ def looks(path: Path) -> Iterator[str]:
 
 
 def test_tests_of_node_use_no_private_names() -> None:
-    assert [look for path in sorted((ROOT / "tests/unit/node").rglob("*.py")) for look in looks(path)] == []
+    assert [
+        name for path in sorted((ROOT / "tests/unit/node").rglob("*.py")) for name in private_names(path)
+    ] == []
 
 
 # Tests of other kinds that use private names of the product, because nothing public shows what they check.
-LOOKERS = {
+USE_PRIVATE_NAMES = {
     "tests/fuzz/rest_targets.py": "a connection without a socket",
     "tests/fuzz/state_targets.py": "each kind of message",
     "tests/property/test_connection_walk.py": "no request waits for memory at the end",
@@ -359,10 +361,10 @@ def test_random_tests_use_private_names_in_few_places() -> None:
         str(path.relative_to(ROOT))
         for kind in ("fuzz", "property")
         for path in sorted((ROOT / "tests" / kind).rglob("*.py"))
-        for _ in looks(path)
+        for _ in private_names(path)
     }
 
-    assert found == set(LOOKERS)
+    assert found == set(USE_PRIVATE_NAMES)
 
 
 @pytest.mark.parametrize("kind", ["unit/node", "fuzz", "property", "integration", "simulation"])

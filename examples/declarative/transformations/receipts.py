@@ -14,7 +14,7 @@ dp.create_sink(
         **SERVERS,
         "topic": spark.conf.get("receipts.to"),
         "delivery.guarantee": "exactly_once",
-        # By it the sink knows itself again in the next run.
+        # By this id the next run finds the transactions of this one.
         "transactional.id": spark.conf.get("receipts.to"),
     },
 )

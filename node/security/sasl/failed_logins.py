@@ -91,7 +91,7 @@ class FailedLogins:
         return not allowance.is_exempt(network)
 
     def note(self, address: str, now_s: float) -> float:
-        """Count a failure, and return the delay of its answer in seconds."""
+        """Count a failure, and return the delay of its answer in seconds, 0 for an exempt address."""
         network = network_of(address)
         if self._allowance.is_exempt(network):
             return 0.0

@@ -51,7 +51,7 @@ def read_request(message: bytes) -> OauthBearerRequest:
 
 
 class OauthBearerExchange:
-    """One authentication. `verify` returns the contents of a token or raises JwtError. Thread-safe."""
+    """One authentication. `verify`, called in a thread, returns a token's contents or raises JwtError."""
 
     is_slow = True  # it verifies the signature of a token, which may be long
 

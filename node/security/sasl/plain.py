@@ -75,13 +75,13 @@ def check_stored_password(
         if weaker is not None:
             mechanism, credential = ScramMechanism.SCRAM_SHA_256, weaker
     false = false_credential_of(given.user)
-    judged = credential
-    if judged is None:
-        mechanism, judged = false
+    compared = credential
+    if compared is None:
+        mechanism, compared = false
     password = given.password.encode()
-    salted = hashlib.pbkdf2_hmac(mechanism.hash_name, password, judged.salt, judged.iterations)
+    salted = hashlib.pbkdf2_hmac(mechanism.hash_name, password, compared.salt, compared.iterations)
     found = keys_of(mechanism, salted).stored_key
-    if not hmac.compare_digest(found, judged.stored_key) or credential is None:
+    if not hmac.compare_digest(found, compared.stored_key) or credential is None:
         raise SaslError("wrong user or password", message=INVALID)
     return credential
 

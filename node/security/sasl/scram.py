@@ -5,8 +5,8 @@
     client  c=BASE64(gs2 header),r=NONCE+OURS,p=PROOF   the last message without proof, and the proof
     server  v=SIGNATURE
 
-For a user that does not exist the server sends a salt, too, the same one each time, and the login fails at
-the end, so the exchange does not reveal which users exist (`false_credentials`). Unlike Kafka, it compares
+For a user that does not exist the server sends a salt, too, which never changes, and the login fails at the
+end, so the exchange does not reveal which users exist (`false_credentials`). Unlike Kafka, it compares
 the gs2 header of the last message with that of the first.
 """
 

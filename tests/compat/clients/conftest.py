@@ -7,7 +7,7 @@ import pytest
 
 from tests.compat.clients.secured_node import KafkaNode, OttlaNode, SecuredNode, prepare
 from tests.compat.clients.secured_programs import CLIENTS, Program
-from tests.compat.java.jars import why_not
+from tests.compat.java.jars import reason_to_skip
 from tests.integration.oauth_provider import serve_keys
 from tests.thorough import THOROUGH
 
@@ -19,7 +19,7 @@ def node(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     In a thorough run Apache Kafka runs the same tests, to show that the expectations are right.
     """
     home = tmp_path_factory.mktemp("node")
-    if request.param == "kafka" and (reason := why_not()) is not None:
+    if request.param == "kafka" and (reason := reason_to_skip()) is not None:
         pytest.skip(reason)
     with ExitStack() as ends:
         node: SecuredNode
@@ -36,7 +36,7 @@ def node(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 def programs() -> Iterator[Callable[[str], Program]]:
     """Give a function that returns the process of a library.
 
-    It is started at its first use, and again when it is behind with its answers.
+    It is started at its first use, and again if it may still be busy with an earlier command.
     """
     started: dict[str, Program] = {}
 

@@ -1,4 +1,4 @@
-"""Members of consumer groups made of Python's clients, each in a thread of its own.
+"""Members of consumer groups that use the clients for Python, each in a thread of its own.
 
 Usage: group_members.py confluent|kafka-python|aiokafka. The lines in, and the lines of JSON out, are those of
 GroupMembers.java.
@@ -23,7 +23,7 @@ POLL_S = 0.2
 # kafka-python would take what it learns of the topic meanwhile for its assignment, and never join again
 # (node/coordinators/DESIGN.md D40).
 KAFKA_PYTHON_POLL_S = 3.0
-_telling = threading.Lock()
+_output_lock = threading.Lock()
 
 
 class Member:
@@ -34,19 +34,19 @@ class Member:
         self.closing = threading.Event()
         self.uncommitted: dict[tuple[str, int], int] = {}  # (topic, partition) -> the next offset
 
-    def tell(self, event: str, **more: Any) -> None:
+    def report(self, event: str, **more: Any) -> None:
         line = json.dumps({"at": int(time.monotonic() * 1000), "member": self.name, "event": event, **more})
-        with _telling:
+        with _output_lock:
             sys.stdout.write(line + "\n")
             sys.stdout.flush()
 
     def polled(self, generation: int, records: Iterable[tuple[str, int, int, bytes]]) -> None:
         """Report records (topic, partition, offset, value), and keep their offsets to commit them."""
-        told = []
+        lines = []
         for topic, partition, offset, value in records:
-            told.append([f"{topic}-{partition}", offset, value.decode()])
+            lines.append([f"{topic}-{partition}", offset, value.decode()])
             self.uncommitted[topic, partition] = offset + 1
-        self.tell("polled", generation=generation, records=told)
+        self.report("polled", generation=generation, records=lines)
 
     def changed(self, event: str, partitions: Iterable[Any]) -> None:
         """Report that partitions were assigned, revoked or lost."""
@@ -54,7 +54,7 @@ class Member:
         if event != "assigned":
             for place in places:
                 self.uncommitted.pop(place, None)
-        self.tell(event, partitions=[f"{topic}-{number}" for topic, number in places])
+        self.report(event, partitions=[f"{topic}-{number}" for topic, number in places])
 
     def milliseconds(self, name: str) -> int:
         return int(self.settings[name])
@@ -73,7 +73,7 @@ def confluent(member: Member) -> None:
                 consumer.commit(offsets=offsets, asynchronous=False)
                 member.uncommitted.clear()
             except KafkaException as error:
-                complain(member, error)
+                report_failure(member, error)
 
     def revoked(_: object, partitions: list[TopicPartition]) -> None:
         commit()
@@ -130,7 +130,7 @@ def kafka_python(member: Member) -> None:
                 consumer.commit(offsets)
                 member.uncommitted.clear()
             except KafkaError as error:
-                complain(member, error)
+                report_failure(member, error)
 
     class Listener(ConsumerRebalanceListener):
         def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
@@ -154,7 +154,8 @@ def kafka_python(member: Member) -> None:
                 is_subscribed = True
             found = consumer.poll(timeout_ms=int(KAFKA_PYTHON_POLL_S * 1000))
         except KafkaConnectionError as error:
-            complain(member, error)  # kafka-python leaves the handling of a node that dies here to its user
+            # If a node dies at this moment, kafka-python leaves the error to the application.
+            report_failure(member, error)
         records = [
             (one.topic, one.partition, one.offset, one.value) for batch in found.values() for one in batch
         ]
@@ -198,7 +199,7 @@ async def _aiokafka(member: Member) -> None:
                 await consumer.commit(offsets)
                 member.uncommitted.clear()
             except KafkaError as error:
-                complain(member, error)
+                report_failure(member, error)
 
     class Listener(ConsumerRebalanceListener):  # type: ignore[misc]
         async def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
@@ -222,7 +223,7 @@ async def _aiokafka(member: Member) -> None:
     await consumer.stop()
 
 
-def complain(member: Member, error: Exception) -> None:
+def report_failure(member: Member, error: Exception) -> None:
     """Print an error that does not end the member: offsets of a failed commit are kept for the next one."""
     print(f"{time.monotonic():.3f} {member.name}: {error!r}", file=sys.stderr, flush=True)
 
@@ -235,14 +236,14 @@ CLIENTS: Mapping[str, tuple[str, Callable[[Member], None]]] = {
 }
 
 
-def live(run: Callable[[Member], None], member: Member) -> None:
-    member.tell("started")
+def run_member(run: Callable[[Member], None], member: Member) -> None:
+    member.report("started")
     try:
         run(member)
     except Exception as error:
-        member.tell("failed", error=repr(error))
+        member.report("failed", error=repr(error))
     else:
-        member.tell("closed")
+        member.report("closed")
 
 
 def main() -> None:
@@ -257,7 +258,7 @@ def main() -> None:
             continue
         settings = dict(word.split("=", 1) for word in words[1:])
         members[name] = Member(name, words[0].split(","), settings)
-        threading.Thread(target=live, args=(run, members[name]), daemon=True).start()
+        threading.Thread(target=run_member, args=(run, members[name]), daemon=True).start()
     os._exit(0)  # the members crash
 
 

@@ -1,4 +1,4 @@
-"""A client made of confluent-kafka, kafka-python or aiokafka (the one argument).
+"""A client that uses confluent-kafka, kafka-python or aiokafka (the only argument).
 
 It reads commands as lines and answers each with a line; SecuredClient.java describes them.
 """
@@ -20,12 +20,12 @@ from aiokafka.abc import AbstractTokenProvider as AioTokenProvider
 from aiokafka.helpers import create_ssl_context
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
-with warnings.catch_warnings():  # it reads its schemas in a way that Python 3.11 deprecates
+with warnings.catch_warnings():  # kafka-python reads its schemas in a way that Python 3.11 deprecates
     warnings.simplefilter("ignore", DeprecationWarning)
     import kafka
     from kafka.net.sasl.oauth import AbstractTokenProvider
 
-PATIENCE_S: Final = 10.0
+TIMEOUT_S: Final = 10.0
 PAUSE_S: Final = 0.05
 Settings = dict[str, str]
 
@@ -40,45 +40,45 @@ class Client(Protocol):
     def close(self) -> None: ...
 
 
-class OfConfluent:
+class ConfluentClient:
     """librdkafka, which retries for ever, and reports failed logins and handshakes to its application."""
 
-    _REFUSED: Final = (KafkaError._AUTHENTICATION, KafkaError._SSL)
+    _REJECTED: Final = (KafkaError._AUTHENTICATION, KafkaError._SSL)
 
     def __init__(self, given: Settings) -> None:
         self._failed: list[KafkaError] = []
-        self._heard: dict[str, None] = {}  # all errors reported so far
+        self._errors: dict[str, None] = {}  # all errors reported so far
         names = {"ca": "ssl.ca.location", "user": "sasl.username", "password": "sasl.password"}
         names |= {"mechanism": "sasl.mechanism", "certificate": "ssl.certificate.location"}
         self._config: dict[str, Any] = {
             names.get(name, name): value for name, value in given.items() if name != "token"
         }
-        self._config |= {"error_cb": self._told, "log_level": 0, "linger.ms": 0}
+        self._config |= {"error_cb": self._on_error, "log_level": 0, "linger.ms": 0}
         if "certificate" in given:
             self._config["ssl.key.location"] = given["certificate"]
         if "token" in given:
             self._config["oauth_cb"] = lambda _: (Path(given["token"]).read_text(), time.time() + 600)
         self._producer = Producer(self._config)
 
-    def _told(self, error: KafkaError) -> None:
-        self._heard[str(error)] = None
-        # It learns of a fault in the client's own certificate only after the handshake.
-        if error.code() in self._REFUSED or "SSL alert" in error.str():
+    def _on_error(self, error: KafkaError) -> None:
+        self._errors[str(error)] = None
+        # librdkafka learns of a fault in the client's own certificate only after the handshake.
+        if error.code() in self._REJECTED or "SSL alert" in error.str():
             self._failed.append(error)
 
     def _until(self, poll: Callable[[], object], holds: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + PATIENCE_S
+        deadline = time.monotonic() + TIMEOUT_S
         while not holds():
             poll()
             if self._failed:
                 raise KafkaException(self._failed[0])
-            assert time.monotonic() < deadline, f"it took too long: {list(self._heard)[-5:]}"
+            assert time.monotonic() < deadline, f"it took too long: {list(self._errors)[-5:]}"
 
     def send(self, topic: str, value: bytes) -> None:
-        told: list[KafkaError | None] = []
-        self._producer.produce(topic, value, partition=0, on_delivery=lambda error, _: told.append(error))
-        self._until(lambda: self._producer.poll(0.1), lambda: bool(told))
-        if (error := told[0]) is not None:
+        reports: list[KafkaError | None] = []
+        self._producer.produce(topic, value, partition=0, on_delivery=lambda error, _: reports.append(error))
+        self._until(lambda: self._producer.poll(0.1), lambda: bool(reports))
+        if (error := reports[0]) is not None:
             raise KafkaException(error)
 
     def read(self, topic: str, value: bytes) -> None:
@@ -96,10 +96,10 @@ class OfConfluent:
 
     def close(self) -> None:
         self._producer.purge()
-        del self._producer  # which ends it; else it would try to connect for ever
+        del self._producer  # it would try to connect for ever
 
 
-class _TokenOfFile(AbstractTokenProvider):  # type: ignore[misc]
+class _FileTokenProvider(AbstractTokenProvider):  # type: ignore[misc]
     def __init__(self, file: str) -> None:
         self._file = file
 
@@ -107,7 +107,7 @@ class _TokenOfFile(AbstractTokenProvider):  # type: ignore[misc]
         return Path(self._file).read_text()
 
 
-class OfKafkaPython:
+class KafkaPythonClient:
     def __init__(self, given: Settings) -> None:
         self._config: dict[str, Any] = {
             "bootstrap_servers": given["bootstrap.servers"],
@@ -120,16 +120,16 @@ class OfKafkaPython:
             "bootstrap_timeout_ms": 2_000,
         }
         if "token" in given:
-            self._config["sasl_oauth_token_provider"] = _TokenOfFile(given["token"])
+            self._config["sasl_oauth_token_provider"] = _FileTokenProvider(given["token"])
         self._producer = kafka.KafkaProducer(
             **self._config, max_block_ms=4_000, delivery_timeout_ms=4_000, request_timeout_ms=2_000
         )
 
     def send(self, topic: str, value: bytes) -> None:
-        self._producer.send(topic, value, partition=0).get(PATIENCE_S)
+        self._producer.send(topic, value, partition=0).get(TIMEOUT_S)
 
     def read(self, topic: str, value: bytes) -> None:
-        consumer = kafka.KafkaConsumer(**self._config, consumer_timeout_ms=PATIENCE_S * 1000)
+        consumer = kafka.KafkaConsumer(**self._config, consumer_timeout_ms=TIMEOUT_S * 1000)
         partition = kafka.TopicPartition(topic, 0)
         consumer.assign([partition])
         consumer.seek_to_beginning(partition)
@@ -148,7 +148,7 @@ class _AioTokenOfFile(AioTokenProvider):  # type: ignore[misc]
         return await asyncio.to_thread(Path(self._file).read_text)
 
 
-class OfAiokafka:
+class AiokafkaClient:
     def __init__(self, given: Settings) -> None:
         self._runner = asyncio.Runner()
         self._config: dict[str, Any] = {
@@ -175,7 +175,7 @@ class OfAiokafka:
 
     def send(self, topic: str, value: bytes) -> None:
         async def sent() -> None:
-            await asyncio.wait_for(self._producer.send_and_wait(topic, value, partition=0), PATIENCE_S)
+            await asyncio.wait_for(self._producer.send_and_wait(topic, value, partition=0), TIMEOUT_S)
 
         self._runner.run(sent())
 
@@ -189,15 +189,15 @@ class OfAiokafka:
                     if record.value == value:
                         return
 
-        self._runner.run(asyncio.wait_for(found(), PATIENCE_S))
+        self._runner.run(asyncio.wait_for(found(), TIMEOUT_S))
 
     def close(self) -> None:
         self._runner.run(self._producer.stop())
         self._runner.close()
 
 
-class LastWords(logging.Handler):
-    """The failures that a library logs, since the errors that it raises do not always give the reason."""
+class LoggedFailures(logging.Handler):
+    """The failures that a library logs: the errors that it raises do not always give the reason."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
@@ -235,26 +235,26 @@ def stay(client: Client, topic: str, milliseconds: str, begun: Callable[[], None
 def main() -> None:
     """Carry out the command of each line."""
     kinds: dict[str, Callable[[Settings], Client]] = {
-        "confluent": OfConfluent,
-        "kafka-python": OfKafkaPython,
-        "aiokafka": OfAiokafka,
+        "confluent": ConfluentClient,
+        "kafka-python": KafkaPythonClient,
+        "aiokafka": AiokafkaClient,
     }
     kind = kinds[sys.argv[1]]
-    words_of_library = LastWords()
-    logging.basicConfig(handlers=[words_of_library])
+    logged_failures = LoggedFailures()
+    logging.basicConfig(handlers=[logged_failures])
     for line in sys.stdin:
-        number, what, topic, argument, *settings = line.split()
-        words_of_library.lines.clear()
+        number, command, topic, argument, *settings = line.split()
+        logged_failures.lines.clear()
         answer = "ok"
         try:
             with connected(kind, dict(setting.split("=", 1) for setting in settings)) as client:
-                if what == "talk":
+                if command == "talk":
                     talk(client, topic, argument)
                 else:
                     stay(client, topic, argument, partial(print, number, "begun", flush=True))
         except Exception as failure:
-            told = [f"{type(failure).__name__}: {failure}", *words_of_library.lines[-20:]]
-            answer = "failed " + " | ".join(told).replace("\n", " ")
+            problems = [f"{type(failure).__name__}: {failure}", *logged_failures.lines[-20:]]
+            answer = "failed " + " | ".join(problems).replace("\n", " ")
         print(number, answer, flush=True)
 
 

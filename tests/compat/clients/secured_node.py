@@ -3,7 +3,7 @@
 import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 import trustme
 from confluent_kafka.admin import (
@@ -17,13 +17,13 @@ from confluent_kafka.admin import (
 
 from ottla.node.broker import Broker
 from tests.compat.java.java_programs import QUICK_START
-from tests.compat.java.test_ssl_clients import pkcs8
 from tests.compat.servers import ROOT, Server, start
 from tests.integration.embedded_broker import EmbeddedBroker, start_embedded
+from tests.pem_files import write_pem
 from tests.ports import free_port
 from tests.tokens import AUDIENCE, ISSUER, claims, document, public_jwk, token
 
-PATIENT_S: Final = 60.0
+TIMEOUT_S: Final = 60.0
 # The lifetime of a login at SHORT. franz-go logs in again 1.1 s before the end, and no server permits that
 # within a second of the last login.
 LIFETIME_MS: Final = 3_000
@@ -45,7 +45,7 @@ _MODULES: Final = "org.apache.kafka.common.security."
 
 
 class SecuredNode(Protocol):
-    """A server with these listeners."""
+    """A server with all LISTENERS."""
 
     home: Path  # of certificates and tokens
 
@@ -130,22 +130,16 @@ class KafkaNode:
 def write_files(home: Path) -> None:
     """Write valid and invalid certificates, and tokens."""
     authority, past = trustme.CA(), datetime.now(UTC) - timedelta(days=1)
-    _issue(home, "node", authority)
-    _issue(home, "old-node", authority, not_after=past)
-    _issue(home, "client", authority)
-    _issue(home, "old-client", authority, not_after=past)
-    _issue(home, "stranger", trustme.CA())
+    write_pem(home, "node", authority)
+    write_pem(home, "old-node", authority, not_after=past)
+    write_pem(home, "client", authority)
+    write_pem(home, "old-client", authority, not_after=past)
+    write_pem(home, "untrusted", trustme.CA())
     authority.cert_pem.write_to_path(str(home / "ca.pem"))
     trustme.CA().cert_pem.write_to_path(str(home / "other-ca.pem"))
     now_s = int(time.time())
     (home / "token").write_text(token(claims(now_s, sub="anna")))
     (home / "old-token").write_text(token(claims(now_s, sub="anna", exp=now_s - 100, iat=now_s - 900)))
-
-
-def _issue(home: Path, name: str, authority: trustme.CA, **how: Any) -> None:
-    issued = authority.issue_cert("127.0.0.1", common_name=name, **how)
-    chain = b"".join(one.bytes() for one in issued.cert_chain_pems)
-    (home / f"{name}.pem").write_bytes(pkcs8(issued.private_key_pem.bytes()) + chain)
 
 
 def _settings(home: Path) -> dict[str, str]:
@@ -193,7 +187,7 @@ def _jaas() -> dict[str, str]:
 def prepare(node: SecuredNode) -> None:
     """Create the topic and the user of all clients."""
     admin = _admin(node)
-    admin.create_topics([NewTopic(TOPIC, 1, 1)])[TOPIC].result(PATIENT_S)
+    admin.create_topics([NewTopic(TOPIC, 1, 1)])[TOPIC].result(TIMEOUT_S)
     add_user(node, "anna")
 
 
@@ -206,14 +200,14 @@ def add_user(node: SecuredNode, user: str) -> None:
     admin = _admin(node)
     for mechanism in (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512):
         wanted = UserScramCredentialUpsertion(user, ScramCredentialInfo(mechanism, 4_096), PASSWORD.encode())
-        admin.alter_user_scram_credentials([wanted])[user].result(PATIENT_S)
+        admin.alter_user_scram_credentials([wanted])[user].result(TIMEOUT_S)
 
 
 def remove_user(node: SecuredNode, user: str) -> None:
     """Remove the SCRAM-SHA-512 credentials of a user."""
     unwanted = UserScramCredentialDeletion(user, ScramMechanism.SCRAM_SHA_512)
     admin = _admin(node)
-    admin.alter_user_scram_credentials([unwanted])[user].result(PATIENT_S)
+    admin.alter_user_scram_credentials([unwanted])[user].result(TIMEOUT_S)
 
 
 def client_settings(

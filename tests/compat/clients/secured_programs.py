@@ -13,9 +13,9 @@ from typing import Final
 
 import pytest
 
-from tests.compat.clients.secured_node import PATIENT_S, TOPIC
+from tests.compat.clients.secured_node import TIMEOUT_S, TOPIC
 from tests.compat.go.programs import go_program
-from tests.compat.java.jars import why_not
+from tests.compat.java.jars import reason_to_skip
 from tests.compat.java.java_programs import java_program
 from tests.compat.servers import ROOT
 
@@ -25,7 +25,7 @@ _ENDED: Final = "the process has ended"
 
 
 class Program:
-    """A process with a client library; `tell` sends a command, `hear` waits for the answer.
+    """A process with a client library; `send` sends a command, `receive` waits for the answer.
 
     Commands are numbered, so a late answer to an earlier command is ignored.
     """
@@ -53,28 +53,28 @@ class Program:
             self._lines.put(line.strip())
         self._lines.put(_ENDED)
 
-    def tell(self, what: str, argument: str, settings: dict[str, str]) -> None:
+    def send(self, command: str, argument: str, settings: dict[str, str]) -> None:
         assert self._process.stdin is not None
         self._number += 1
-        told = (f"{name}={value}" for name, value in settings.items())
-        self._process.stdin.write(" ".join((str(self._number), what, TOPIC, argument, *told)) + "\n")
+        words = (f"{name}={value}" for name, value in settings.items())
+        self._process.stdin.write(" ".join((str(self._number), command, TOPIC, argument, *words)) + "\n")
 
-    def hear(self, patient_s: float = PATIENT_S) -> str:
-        deadline = time.monotonic() + patient_s
+    def receive(self, timeout_s: float = TIMEOUT_S) -> str:
+        deadline = time.monotonic() + timeout_s
         while True:
             try:
                 line = self._lines.get(timeout=max(0.0, deadline - time.monotonic()))
             except Empty:
                 self.is_behind = True
-                raise AssertionError(f"{self.name} has not answered for {patient_s} s") from None
+                raise AssertionError(f"{self.name} has not answered for {timeout_s} s") from None
             number, _, answer = line.partition(" ")
             if number == str(self._number):
                 return answer
             assert line != _ENDED, f"{self.name} has ended"
 
-    def talk(self, value: str, settings: dict[str, str], patient_s: float = PATIENT_S) -> str:
-        self.tell("talk", value, settings)
-        return self.hear(patient_s)
+    def talk(self, value: str, settings: dict[str, str], timeout_s: float = TIMEOUT_S) -> str:
+        self.send("talk", value, settings)
+        return self.receive(timeout_s)
 
     def close(self) -> None:
         assert self._process.stdin is not None and self._process.stdout is not None
@@ -88,7 +88,7 @@ class Program:
 def _command_of(name: str) -> list[str]:
     """Return the command that starts the process of a library, or skip the test with the reason."""
     if name == "java":
-        if (reason := why_not()) is not None:
+        if (reason := reason_to_skip()) is not None:
             pytest.skip(reason)
         return java_program("SecuredClient")
     if name in ("franz", "sarama"):
@@ -99,5 +99,5 @@ def _command_of(name: str) -> list[str]:
     return [sys.executable, "-W", "ignore", "-m", "tests.compat.clients.secured_client", name]
 
 
-def assert_says(answer: str, pattern: str) -> None:
+def assert_answer(answer: str, pattern: str) -> None:
     assert re.search(pattern, answer), answer

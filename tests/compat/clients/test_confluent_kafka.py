@@ -47,7 +47,7 @@ def topic(admin: AdminClient) -> Iterator[str]:
 
 
 def produce(bootstrap: str, topic: str, count: int = RECORDS, **settings: object) -> list[Message]:
-    """Produce records with the keys 0 ... count-1, wait for all, and return the delivered messages."""
+    """Produce numbered records of 17 keys, wait for all, and return the delivered messages."""
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5, **settings})
     delivered: list[Message] = []
     failed: list[KafkaError] = []
@@ -107,14 +107,14 @@ def test_records_come_back_whole_and_in_order_per_key(bootstrap: str, topic: str
 
 @pytest.mark.slow
 @pytest.mark.parametrize("acks", ["0", "1", "all"])
-def test_every_kind_of_acknowledgement(bootstrap: str, topic: str, acks: str) -> None:
+def test_records_arrive_with_every_kind_of_acknowledgement(bootstrap: str, topic: str, acks: str) -> None:
     produce(bootstrap, topic, acks=acks)
 
     assert len(consume(bootstrap, topic, RECORDS)) == RECORDS
 
 
 @pytest.mark.slow
-def test_the_idempotent_producer(bootstrap: str, topic: str) -> None:
+def test_an_idempotent_producer_sends_each_record_once(bootstrap: str, topic: str) -> None:
     delivered = produce(bootstrap, topic, **{"enable.idempotence": True, "batch.num.messages": 7})
 
     assert len({(message.partition(), message.offset()) for message in delivered}) == RECORDS
@@ -176,29 +176,35 @@ def test_a_group_goes_on_where_it_committed(bootstrap: str, topic: str, admin: A
 
 
 @pytest.mark.slow
-def test_a_static_member_that_comes_back_keeps_its_partitions(bootstrap: str, topic: str) -> None:
-    group, settings = f"group-{uuid4().hex[:8]}", {"group.instance.id": "one", "session.timeout.ms": 6000}
+def test_a_static_member_stays_in_its_group_until_it_comes_back(
+    bootstrap: str, topic: str, admin: AdminClient
+) -> None:
+    group, settings = f"group-{uuid4().hex[:8]}", {"group.instance.id": "one", "session.timeout.ms": 30_000}
     produce(bootstrap, topic, 10)
 
     first = consume(bootstrap, topic, 10, group, **settings)
+    meanwhile = admin.describe_consumer_groups([group])[group].result(WAIT_S)
     produce(bootstrap, topic, 5)
     second = consume(bootstrap, topic, 5, group, **settings)
 
     assert (len(first), len(second)) == (10, 5)
+    assert meanwhile.state.name == "STABLE"
+    [member] = meanwhile.members
+    assert member.group_instance_id == "one" and len(member.assignment.topic_partitions) == 3
 
 
 def test_topics_are_created_described_grown_and_deleted(admin: AdminClient) -> None:
     name = f"confluent-{uuid4().hex[:8]}"
     admin.create_topics([NewTopic(name, 2, 1, config={"retention.ms": "60000"})])[name].result(WAIT_S)
 
-    with pytest.raises(KafkaException) as refused:
+    with pytest.raises(KafkaException) as rejected:
         admin.create_topics([NewTopic(name, 2, 1)])[name].result(WAIT_S)
     admin.create_partitions([NewPartitions(name, 4)])[name].result(WAIT_S)
     deadline = time.monotonic() + WAIT_S
     while len(admin.list_topics(name).topics[name].partitions) < 4 and time.monotonic() < deadline:
         time.sleep(0.05)
 
-    assert refused.value.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS
+    assert rejected.value.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS
     assert len(admin.list_topics(name).topics[name].partitions) == 4
     admin.delete_topics([name])[name].result(WAIT_S)
     while name in admin.list_topics().topics and time.monotonic() < deadline:
@@ -222,7 +228,9 @@ def test_configurations_are_described_and_altered(admin: AdminClient, topic: str
     assert value("cleanup.policy") == "delete"
 
 
-def test_offsets_by_time_and_deleted_records(bootstrap: str, admin: AdminClient, topic: str) -> None:
+def test_offsets_are_found_by_time_and_records_deleted(
+    bootstrap: str, admin: AdminClient, topic: str
+) -> None:
     producer = Producer({"bootstrap.servers": bootstrap})
     for stamp in (1_000, 2_000, 3_000):
         producer.produce(topic, b"x", partition=0, timestamp=stamp)

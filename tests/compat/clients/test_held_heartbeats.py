@@ -1,4 +1,4 @@
-"""Heartbeats that the coordinator holds until something changes: of librdkafka, and on the wire."""
+"""Heartbeats whose responses the coordinator holds until the group changes: of librdkafka, and raw ones."""
 
 import json
 import time
@@ -12,7 +12,7 @@ from tests.compat.wire_client import WireClient, only
 
 WAIT_S = 60.0
 JOIN_AGAIN = 27
-GROUP = 32  # a type of resource that has configs
+GROUP = 32  # the type of a resource
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def topic(bootstrap: str) -> str:
 
 
 class Member:
-    """A member of librdkafka, and its own statistics about the connection to the coordinator."""
+    """A member that uses librdkafka, and its statistics about the connection to the coordinator."""
 
     def __init__(self, bootstrap: str, group: str, topic: str, protocol: str) -> None:
         self.longest_ms, self.timeouts = 0.0, 0
@@ -97,23 +97,23 @@ def test_a_named_clients_heartbeat_waits_until_another_member_joins(bootstrap: s
     group = f"group-{uuid4().hex[:8]}"
     for _ in range(5):
         with WireClient(bootstrap) as member, WireClient(bootstrap) as other:
-            if _hears_of(group, member, other) == JOIN_AGAIN:
+            if _heartbeat_error(group, member, other) == JOIN_AGAIN:
                 return
             group = f"group-{uuid4().hex[:8]}"
     pytest.fail("no heartbeat waited")
 
 
-def _hears_of(group: str, member: WireClient, other: WireClient) -> int:
+def _heartbeat_error(group: str, member: WireClient, other: WireClient) -> int:
     member.call("api_versions", 3, client_software_name="test", client_software_version="1")
     joined = member.receive("join_group", 3, _send_join(member, group))
-    who = {"group_id": group, "generation_id": joined.generation_id, "member_id": joined.member_id}
+    identity = {"group_id": group, "generation_id": joined.generation_id, "member_id": joined.member_id}
     mine = [{"member_id": joined.member_id, "assignment": b""}]
-    assert member.call("sync_group", 2, **who, assignments=mine).error_code == 0
-    for _ in range(2):  # after these the coordinator knows how often it is sent
-        assert member.call("heartbeat", 2, **who).error_code == 0
+    assert member.call("sync_group", 2, **identity, assignments=mine).error_code == 0
+    for _ in range(2):  # after these the coordinator knows the interval of the member's heartbeats
+        assert member.call("heartbeat", 2, **identity).error_code == 0
         time.sleep(1.5)
 
-    heartbeat = member.send("heartbeat", 2, **who)
+    heartbeat = member.send("heartbeat", 2, **identity)
     _send_join(other, group)
 
     return int(member.receive("heartbeat", 2, heartbeat).error_code)

@@ -70,7 +70,7 @@ def test_records_come_back_through_a_group(bootstrap: str, topic: str, compressi
 
 
 @pytest.mark.slow
-def test_offsets_by_time(bootstrap: str, topic: str) -> None:
+def test_offsets_are_found_by_time_and_at_both_ends(bootstrap: str, topic: str) -> None:
     producer = KafkaProducer(bootstrap_servers=bootstrap)
     for stamp in (1_000, 2_000, 3_000):
         producer.send(topic, b"x", partition=0, timestamp_ms=stamp).get(WAIT_S)
@@ -86,7 +86,7 @@ def test_offsets_by_time(bootstrap: str, topic: str) -> None:
     assert (by_time.offset, ends, begins) == (1, 3, 0)
 
 
-def test_the_admin_client(admin: KafkaAdminClient, topic: str) -> None:
+def test_the_admin_client_creates_lists_and_describes(admin: KafkaAdminClient, topic: str) -> None:
     with pytest.raises(TopicAlreadyExistsError):
         admin.create_topics([NewTopic(topic, num_partitions=1, replication_factor=1)])
     deadline = time.monotonic() + WAIT_S

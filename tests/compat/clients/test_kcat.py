@@ -42,7 +42,7 @@ def topic(bootstrap: str) -> str:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("compression", ["none", "gzip", "snappy", "lz4", "zstd"])
-def test_produce_and_consume(bootstrap: str, topic: str, compression: str) -> None:
+def test_consumed_records_are_those_that_were_produced(bootstrap: str, topic: str, compression: str) -> None:
     sent = "".join(f"k{number}:{'v' * 20}{number}\n" for number in range(100))
     kcat(bootstrap, "-P", "-t", topic, "-K:", "-z", compression, "-H", "from=kcat", stdin=sent)
 
@@ -53,7 +53,7 @@ def test_produce_and_consume(bootstrap: str, topic: str, compression: str) -> No
 
 
 @pytest.mark.slow
-def test_a_balanced_consumer(bootstrap: str, topic: str) -> None:
+def test_a_group_member_consumes_all_records(bootstrap: str, topic: str) -> None:
     kcat(bootstrap, "-P", "-t", topic, stdin="one\ntwo\nthree\n")
 
     printed = kcat(
@@ -63,7 +63,7 @@ def test_a_balanced_consumer(bootstrap: str, topic: str) -> None:
     assert sorted(printed.split()) == ["one", "three", "two"]
 
 
-def test_metadata_and_offsets_by_time(bootstrap: str, topic: str) -> None:
+def test_metadata_and_offsets_by_time_are_returned(bootstrap: str, topic: str) -> None:
     listed = json.loads(kcat(bootstrap, "-L", "-J", "-t", topic))
     kcat(bootstrap, "-P", "-t", topic, "-p0", stdin="one\ntwo\n")
 
@@ -91,12 +91,12 @@ def test_a_record_goes_there_and_back_at_a_secured_node(
     node: SecuredNode, listener: str, mechanism: str | None
 ) -> None:
     """An old librdkafka cannot log in by SCRAM, neither here nor at Apache Kafka 4."""
-    security, value = of_settings(client_settings(node, listener, mechanism)), f"{listener}-{mechanism}"
+    security, value = kcat_arguments(client_settings(node, listener, mechanism)), f"{listener}-{mechanism}"
     if listener == "MUTUAL":
         own = node.home / "client.pem"
         security += ("-X", f"ssl.certificate.location={own}", "-X", f"ssl.key.location={own}")
     if mechanism in (SCRAM_256, SCRAM_512) and librdkafka_version() < SCRAM_WORKS_FROM:
-        assert "SASL authentication error: Authentication failed" in refusal(
+        assert "SASL authentication error: Authentication failed" in connection_errors(
             node.bootstrap(listener), *security
         )
         return
@@ -109,14 +109,14 @@ def test_a_record_goes_there_and_back_at_a_secured_node(
 
 @pytest.mark.slow
 def test_a_wrong_password_is_reported(node: SecuredNode) -> None:
-    security = of_settings(client_settings(node, "TLS", PLAIN, password="guessed"))
+    security = kcat_arguments(client_settings(node, "TLS", PLAIN, password="guessed"))
 
-    told = refusal(node.bootstrap("TLS"), *security)
+    message = connection_errors(node.bootstrap("TLS"), *security)
 
-    assert "SASL authentication error: Authentication failed: Invalid username or password" in told
+    assert "SASL authentication error: Authentication failed: Invalid username or password" in message
 
 
-def refusal(bootstrap: str, *security: str) -> str:
+def connection_errors(bootstrap: str, *security: str) -> str:
     """Return the errors that kcat prints when it cannot connect."""
     command = ["kcat", "-b", bootstrap, *security, "-L", "-m", "3"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=WAIT_S, check=False)
@@ -133,7 +133,7 @@ def librdkafka_version() -> tuple[int, ...]:
     return tuple(map(int, found.groups()))
 
 
-def of_settings(given: dict[str, str]) -> tuple[str, ...]:
+def kcat_arguments(given: dict[str, str]) -> tuple[str, ...]:
     """Return kcat's arguments for these settings."""
     names = {"ca": "ssl.ca.location", "mechanism": "sasl.mechanism"}
     names |= {"user": "sasl.username", "password": "sasl.password"}

@@ -36,7 +36,7 @@ def test_the_quorum_and_the_brokers_are_shown(server: Server) -> None:
     assert run(server, "quorum", "status").startswith(f"leader {quorum['leader']}  epoch ")
 
 
-def test_partitions_are_moved_and_led(server: Server) -> None:
+def test_partitions_are_reassigned_and_leaders_elected(server: Server) -> None:
     [broker] = json.loads(run(server, "broker", "list", "--output", "json"))
     alone, topic = str(broker["broker"]), f"ottla-{uuid4().hex[:8]}"
     run(server, "topic", "create", topic, "--partitions", "2")
@@ -65,11 +65,11 @@ def test_groups_are_described_measured_reset_and_deleted(server: Server) -> None
     ottla(server.bootstrap, "produce", topic, given="a\nb\nc\n")
     run(server, "consume", topic, "--group", group, "-n", "1")
 
-    [listed] = [one for one in of(server, "list", "--state", "empty") if one["group"] == group]
-    [described] = of(server, "describe", group)
-    [lag] = of(server, "lag", group)
+    [listed] = [one for one in group_output(server, "list", "--state", "empty") if one["group"] == group]
+    [described] = group_output(server, "describe", group)
+    [lag] = group_output(server, "lag", group)
     run(server, "group", "reset", group, "--to-earliest", "--all-topics", "--execute")
-    [after] = of(server, "lag", group)
+    [after] = group_output(server, "lag", group)
 
     assert (listed["type"], listed["protocol_type"]) == ("classic", "consumer")
     assert (described["state"], described["members"]) == ("Empty", [])
@@ -81,16 +81,20 @@ def test_groups_are_described_measured_reset_and_deleted(server: Server) -> None
     run(server, "topic", "delete", topic)
 
 
-def test_consumer_groups_by_every_command(server: Server) -> None:
+def test_every_group_command_works_with_a_consumer_group(server: Server) -> None:
     topic, group = f"ottla-{uuid4().hex[:8]}", f"group-{uuid4().hex[:8]}"
     run(server, "topic", "create", topic, "--partitions", "2")
     with reading(server, group, topic) as member_id:
-        eventually(lambda: of(server, "describe", group)[0]["state"] == "Stable", "it is stable", 60)
-        [listed] = [one for one in of(server, "list", "--type", "consumer") if one["group"] == group]
-        [described] = of(server, "describe", group)
-        [member] = of(server, "members", group)
+        eventually(
+            lambda: group_output(server, "describe", group)[0]["state"] == "Stable", "it is stable", 60
+        )
+        [listed] = [
+            one for one in group_output(server, "list", "--type", "consumer") if one["group"] == group
+        ]
+        [described] = group_output(server, "describe", group)
+        [member] = group_output(server, "members", group)
         shown = run(server, "group", "members", group, "--verbose").splitlines()[1].split()
-        refused = [
+        rejected = [
             run(server, "group", *words, code=1)
             for words in (
                 ["delete", group],
@@ -98,29 +102,31 @@ def test_consumer_groups_by_every_command(server: Server) -> None:
                 ["reset", group, "--to-earliest", "--topic", topic, "--execute"],
             )
         ]
-        [lag] = of(server, "lag", group)
+        [lag] = group_output(server, "lag", group)
 
     both = [{"topic": topic, "partition": number} for number in (0, 1)]
     assert (listed["state"], listed["protocol_type"]) == ("Stable", "consumer")
-    assert group not in [one["group"] for one in of(server, "list", "--type", "classic")]
+    assert group not in [one["group"] for one in group_output(server, "list", "--type", "classic")]
     assert (described["type"], described["assignor"]) == ("consumer", "uniform")
     assert described["epoch"] == described["target_epoch"] == member["epoch"] > 0
     assert (member["member"], member["protocol"], member["topics"]) == (member_id, "consumer", [topic])
     assert member["partitions"] == member["target"] == both
     assert shown[-4:] == ["consumer", str(member["epoch"]), f"{topic}:0,1", f"{topic}:0,1"]
-    assert "NON_EMPTY_GROUP" in refused[0] and "GROUP_SUBSCRIBED_TO_TOPIC" in refused[1]
-    assert f"Group {group} is active (Stable)" in refused[2] and "reader at 127.0.0.1" in refused[2]
+    assert "NON_EMPTY_GROUP" in rejected[0] and "GROUP_SUBSCRIBED_TO_TOPIC" in rejected[1]
+    assert f"Group {group} is active (Stable)" in rejected[2] and "reader at 127.0.0.1" in rejected[2]
     assert [(one["committed"], one["lag"], one["seconds"]) for one in lag["partitions"]] == [
         (0, 0, 0),
         (0, 0, 0),
     ]
 
     # The member has left.
-    assert group in [one["group"] for one in of(server, "list", "--type", "consumer", "--state", "empty")]
+    assert group in [
+        one["group"] for one in group_output(server, "list", "--type", "consumer", "--state", "empty")
+    ]
     run(server, "group", "reset", group, "--to-latest", "--topic", topic, "--execute")
     deleted = run(server, "group", "delete-offsets", group, "--topic", f"{topic}:0")
     assert deleted == f"deleted the offset of {topic}-0 from {group}\n"
-    assert [one["partition"] for one in of(server, "lag", group)[0]["partitions"]] == [1]
+    assert [one["partition"] for one in group_output(server, "lag", group)[0]["partitions"]] == [1]
     assert run(server, "group", "delete", group) == f"deleted {group}\n"
     assert "GROUP_ID_NOT_FOUND" in run(server, "group", "describe", group, code=1)
     run(server, "topic", "delete", topic)
@@ -140,7 +146,7 @@ def reading(server: Server, group: str, topic: str) -> Iterator[str]:
         consumer.close()
 
 
-def of(server: Server, *arguments: str) -> list[dict[str, Any]]:
+def group_output(server: Server, *arguments: str) -> list[dict[str, Any]]:
     """Return the JSON output of a command of `ottla group`."""
-    told: list[dict[str, Any]] = json.loads(run(server, "group", *arguments, "--output", "json"))
-    return told
+    listed: list[dict[str, Any]] = json.loads(run(server, "group", *arguments, "--output", "json"))
+    return listed

@@ -6,17 +6,17 @@ from typing import Final
 import pytest
 
 from tests.compat.command_line import ottla
-from tests.compat.java.jars import why_not
+from tests.compat.java.jars import reason_to_skip
 from tests.compat.servers import Server, start_kafka, start_ottla
 
 pytestmark = pytest.mark.slow
-OF_AUTHORIZER: Final = (
+AUTHORIZER_SETTINGS: Final = (
     "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "super.users=User:ANONYMOUS",
 )
 
 # Each command with its exit code and its output.
-STORY: Final = (
+COMMANDS: Final = (
     ("user list", 0, ""),
     (
         "user create anna --iterations 8192 --mechanism SCRAM-SHA-256 --password-file -",
@@ -105,10 +105,10 @@ STORY: Final = (
 @pytest.fixture(params=["ottla", pytest.param("kafka", marks=pytest.mark.java)])
 def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """Run a server with an authorizer, in which all clients of the test are super users."""
-    if request.param == "kafka" and (reason := why_not()) is not None:
+    if request.param == "kafka" and (reason := reason_to_skip()) is not None:
         pytest.skip(reason)
     starts = start_kafka if request.param == "kafka" else start_ottla
-    started = starts(tmp_path_factory.mktemp("authorizer"), *OF_AUTHORIZER)
+    started = starts(tmp_path_factory.mktemp("authorizer"), *AUTHORIZER_SETTINGS)
     yield started
     started.stop()
 
@@ -116,10 +116,10 @@ def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 def test_the_commands_print_the_same_at_a_node_and_at_apache_kafka(server: Server) -> None:
     wrong = []
 
-    for words, code, printed in STORY:
+    for words, code, printed in COMMANDS:
         given = "secret\n" if "--password-file" in words else ""
-        told = ottla(server.bootstrap, *words.split(), given=given, code=code)
-        if not told.startswith(printed) or (not printed and told and not code):
-            wrong.append((words, told))
+        output = ottla(server.bootstrap, *words.split(), given=given, code=code)
+        if not output.startswith(printed) or (not printed and output and not code):
+            wrong.append((words, output))
 
     assert not wrong

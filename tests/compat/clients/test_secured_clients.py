@@ -12,11 +12,11 @@ from tests.compat.clients.secured_node import (
     SecuredNode,
     client_settings,
 )
-from tests.compat.clients.secured_programs import SOON_S, Program, assert_says
+from tests.compat.clients.secured_programs import SOON_S, Program, assert_answer
 
 pytestmark = pytest.mark.slow
 # The error of each library for a failed login, and for a certificate that it does not trust.
-SAYS: Final = {
+MESSAGES: Final = {
     "confluent": ("_AUTHENTICATION.*Authentication failed", "certificate verify failed"),
     "java": ("SaslAuthenticationException: Authentication failed", "SslAuthenticationException"),
     "franz": ("SASL_AUTHENTICATION_FAILED", "x509: certificate"),
@@ -64,7 +64,7 @@ def test_a_wrong_password_is_reported_as_such_and_soon(
     answer = library.talk("x", client_settings(node, listener, mechanism, password="guessed"), SOON_S)
 
     assert answer.startswith("failed")
-    assert_says(answer, SAYS[library.name][0])
+    assert_answer(answer, MESSAGES[library.name][0])
     assert not before or node.logins(listener)["failed"] > before["failed"]
 
 
@@ -77,4 +77,4 @@ def test_a_client_does_not_trust_a_node_with_an_invalid_certificate(
     )
 
     assert answer.startswith("failed")
-    assert_says(answer, SAYS[library.name][1])
+    assert_answer(answer, MESSAGES[library.name][1])

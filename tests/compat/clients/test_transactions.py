@@ -107,10 +107,10 @@ def test_librdkafka_is_fenced_by_its_successor(bootstrap: str, topic: str) -> No
     new.begin_transaction()
     new.produce(topic, b"of the new one", partition=0)
 
-    with pytest.raises(KafkaException) as told:
+    with pytest.raises(KafkaException) as raised:
         old.commit_transaction(WAIT_S)
 
-    assert told.value.args[0].code() == KafkaError._FENCED and told.value.args[0].fatal()
+    assert raised.value.args[0].code() == KafkaError._FENCED and raised.value.args[0].fatal()
     new.commit_transaction(WAIT_S)
     assert_only_what_was_committed_is_seen(bootstrap, topic, [b"of the new one"], [b"of the old one"])
 
@@ -153,7 +153,7 @@ def commits(producer: Producer, topic: str, value: bytes) -> bool:
 
 
 def test_aiokafka_commits_aborts_and_is_fenced(bootstrap: str, topic: str) -> None:
-    async def story() -> list[bytes]:
+    async def run() -> list[bytes]:
         old = AIOKafkaProducer(bootstrap_servers=bootstrap, transactional_id=topic)
         await old.start()
         async with old.transaction():
@@ -189,7 +189,7 @@ def test_aiokafka_commits_aborts_and_is_fenced(bootstrap: str, topic: str) -> No
         await consumer.stop()
         return sorted(found)
 
-    found = asyncio.run(asyncio.wait_for(story(), WAIT_S))
+    found = asyncio.run(asyncio.wait_for(run(), WAIT_S))
 
     committed = [b"committed", b"of the new one"]
     assert found == committed

@@ -1,4 +1,4 @@
-"""Requests of clients without rights, with the rights they need, with one of them missing, or one denied.
+"""Requests of clients without rights, with the required rights, without one of these, or with one denied.
 
 Each case has resources of its own, so all ACLs can be created before the first request. Beside its resource,
 a request names another one (`other`), to which no client has a right, and one that does not exist.
@@ -97,7 +97,7 @@ class Shares(Enum):
     NOTHING = 0
     JOINED = 1  # with a member that is assigned the topic of the case
     LEFT = 2  # a member of both topics has joined and left: the states of their share-partitions remain
-    FED = 3  # as LEFT, with a record in the topic that the group has not been given
+    FILLED = 3  # as LEFT, with a record in the topic that the group has not been given
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -313,14 +313,14 @@ case("metadata", "by a right that does not", [of_topic(CREATE)], metadata(), 12)
 case("metadata", "a missing one", [of_topic(DESCRIBE, "missing")], metadata(), 12)
 case(
     "metadata",
-    "a missing one that may be made",
+    "a missing one with a right to create it",
     [of_topic(CREATE, "missing"), of_topic(DESCRIBE, "missing")],
     metadata(allow_auto_topic_creation=True),
     12,
 )
 case(
     "metadata",
-    "a missing one that the cluster lets make",
+    "a missing one with a right to create any",
     [of_cluster(CREATE), of_topic(DESCRIBE, "missing")],
     metadata(allow_auto_topic_creation=True),
     12,
@@ -429,16 +429,16 @@ def of_share_group(n: Names, *words: str) -> Fields:
     }
 
 
-for asked in (("topic",), ("topic", "missing"), ("topic", "other")):
+for subscribed in (("topic",), ("topic", "missing"), ("topic", "other")):
     case(
         "share_group_heartbeat",
-        f"joins for {' and '.join(asked)}",
+        f"joins for {' and '.join(subscribed)}",
         [
             of_group(READ),
             of_topic(DESCRIBE),
-            *([of_topic(DESCRIBE, "missing")] if "missing" in asked else []),
+            *([of_topic(DESCRIBE, "missing")] if "missing" in subscribed else []),
         ],
-        lambda n, asked=asked: of_share_group(n, *asked),
+        lambda n, subscribed=subscribed: of_share_group(n, *subscribed),
         1,
     )
 case(
@@ -457,7 +457,7 @@ case(
 )
 case(
     "share_group_describe",
-    "that there is not",
+    "and a group that does not exist",
     [of_group(DESCRIBE)],
     lambda n: {"group_ids": [n.group, "unasked"], "include_authorized_operations": True},
     1,
@@ -501,11 +501,11 @@ def share_acknowledge(n: Names, **fields: Any) -> Fields:
     }
 
 
-case("share_fetch", "of topics", [of_group(READ), of_topic(READ)], share_fetch, 1, 2, shares=Shares.FED)
+case("share_fetch", "of topics", [of_group(READ), of_topic(READ)], share_fetch, 1, 2, shares=Shares.FILLED)
 case("share_fetch", "of a group to describe", [of_group(DESCRIBE), of_topic(READ)], share_fetch, 1)
 case(
     "share_fetch",
-    "with acknowledgements in a session that there is not",
+    "with acknowledgements in a session that does not exist",
     [of_group(READ), of_topic(READ)],
     lambda n: share_fetch(
         n,
@@ -688,7 +688,7 @@ case(
     lambda n: {"group_id": n.group, "members": [{"member_id": "x"}, {"member_id": "y"}]},
     5,
 )
-case("leave_group", "of old", [of_group(READ)], lambda n: {"group_id": n.group, "member_id": "x"}, 2)
+case("leave_group", "of one member", [of_group(READ)], lambda n: {"group_id": n.group, "member_id": "x"}, 2)
 case(
     "describe_groups",
     "with operations",
@@ -880,7 +880,7 @@ case(
 )
 case(
     "delete_topics",
-    "by name of old",
+    "by name in old versions",
     [of_topic(DELETE)],
     lambda n: {"topic_names": [n.topic, n.other, n.missing], "timeout_ms": 10_000},
     4,
@@ -894,7 +894,7 @@ case(
 )
 case(
     "delete_topics",
-    "by id that it sees",
+    "by id of a topic that it may describe",
     [of_topic(DESCRIBE)],
     lambda n: {"topics": [{"name": None, **one} for one in ids(n)], "timeout_ms": 10_000},
     6,

@@ -40,7 +40,7 @@ def users() -> list[str]:
 
 
 def settings(listener: str) -> tuple[str, ...]:
-    """Return the settings of a server whose listener of that name has these users."""
+    """Return the settings of a server at whose listener of this name the users of all cases log in."""
     known = " ".join(f'user_{user}="{PASSWORD}"' for user in users())
     login = f'{MODULE} required username="{ADMINISTRATOR}" password="{PASSWORD}" {known};'
     return (
@@ -54,7 +54,7 @@ def settings(listener: str) -> tuple[str, ...]:
     )
 
 
-# Its only listener beside the controller's: the broker itself has to log in there.
+# The users' listener is the only one beside the controller's, so the broker itself has to log in there.
 OF_KAFKA: Final = (
     "listener.security.protocol.map=PLAINTEXT:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT",
     f"sasl.mechanism.inter.broker.protocol={MECHANISM}",
@@ -85,8 +85,8 @@ def log_in(bootstrap: str, user: str, timeout_s: float = 60.0) -> WireClient:
     """Return a connection on which a user has logged in."""
     client = WireClient(bootstrap, client_id="differ", timeout_s=timeout_s)
     assert client.call("sasl_handshake", 1, mechanism=MECHANISM).error_code == 0
-    said = b"\0".join((b"", user.encode(), PASSWORD.encode()))
-    answer = client.call("sasl_authenticate", 2, auth_bytes=said)
+    message = b"\0".join((b"", user.encode(), PASSWORD.encode()))
+    answer = client.call("sasl_authenticate", 2, auth_bytes=message)
     assert answer.error_code == 0, answer
     return client
 
@@ -101,12 +101,12 @@ class Side:
             self.node = int(only(client.call("metadata", 12, topics=[]).brokers).node_id)
             prime(client)
             for key_type, key in ((1, "prime"), (2, f"prime:{uuid_to_text(UNKNOWN_ID)}:0")):
-                asked = {"key_type": key_type, "coordinator_keys": [key]}
+                request = {"key_type": key_type, "coordinator_keys": [key]}
                 eventually(
-                    partial(client.call, "find_coordinator", 6, **asked),
+                    partial(client.call, "find_coordinator", 6, **request),
                     lambda found: only(found.coordinators).error_code == 0,
                 )
-            # Until every shard of the share coordinator has loaded.
+            # Wait until every shard of the share coordinator has loaded.
             share_partition = {"topic_id": UNKNOWN_ID, "partitions": [{"partition": 0, "leader_epoch": 0}]}
             for number in range(100):
                 eventually(
@@ -126,7 +126,7 @@ class Side:
                     self._commit(client, self.names(case))
                 if case.shares is not Shares.NOTHING:
                     self._share(client, case)
-            self._create_entries(client, cases)
+            self._create_acls(client, cases)
 
     def names(self, case: AclCase) -> Names:
         return Names(run=self._run, number=case.number, node=self.node, ids=self._ids)
@@ -143,9 +143,9 @@ class Side:
             )
             assert all(one.error_code == 0 for one in made.topics), made
             self._ids |= {one.name: bytes(one.topic_id) for one in made.topics}
-        asked = [{"name": name, "partitions": [{"partition_index": 0, "timestamp": -1}]} for name in wanted]
+        request = [{"name": name, "partitions": [{"partition_index": 0, "timestamp": -1}]} for name in wanted]
         eventually(
-            lambda: client.call("list_offsets", 5, replica_id=-1, topics=asked),
+            lambda: client.call("list_offsets", 5, replica_id=-1, topics=request),
             lambda found: all(only(one.partitions).error_code == 0 for one in found.topics),
         )
 
@@ -158,24 +158,26 @@ class Side:
         """Make a member join the share group of a case and get its topics; it leaves except in JOINED."""
         names = self.names(case)
         is_to_stay = case.shares is Shares.JOINED
-        if case.shares is Shares.FED:
-            self._feed(client, names)
+        if case.shares is Shares.FILLED:
+            self._fill(client, names)
         wanted = [names.topic] if is_to_stay else [names.topic, names.other]
-        beat = partial(client.call, "share_group_heartbeat", 1, group_id=names.group, member_id=SHARE_MEMBER)
-        answer = beat(member_epoch=0, subscribed_topic_names=wanted)
+        heartbeat = partial(
+            client.call, "share_group_heartbeat", 1, group_id=names.group, member_id=SHARE_MEMBER
+        )
+        answer = heartbeat(member_epoch=0, subscribed_topic_names=wanted)
         assert answer.error_code == 0, answer
 
         def assigned() -> int:
             nonlocal answer
-            answer = beat(member_epoch=answer.member_epoch)
+            answer = heartbeat(member_epoch=answer.member_epoch)
             assert answer.error_code == 0, answer
             return 0 if answer.assignment is None else len(answer.assignment.topic_partitions)
 
         assert eventually(assigned, lambda count: count == len(wanted)) == len(wanted)
         if not is_to_stay:
-            assert beat(member_epoch=-1).error_code == 0
+            assert heartbeat(member_epoch=-1).error_code == 0
 
-    def _feed(self, client: WireClient, names: Names) -> None:
+    def _fill(self, client: WireClient, names: Names) -> None:
         """Write a record to the topic of a case, and make its share group start at the earliest offset."""
         earliest = {"name": "share.auto.offset.reset", "config_operation": 0, "value": "earliest"}
         group = {"resource_type": GROUP, "resource_name": names.group, "configs": [earliest]}
@@ -190,7 +192,7 @@ class Side:
         )
         assert only(only(written.responses).partition_responses).error_code == 0, written
 
-    def _create_entries(self, client: WireClient, cases: list[AclCase]) -> None:
+    def _create_acls(self, client: WireClient, cases: list[AclCase]) -> None:
         entries = [
             right.entry(self.names(case), role.user, permission)
             for case in cases
@@ -234,7 +236,7 @@ class Side:
 
 
 def _by_id(value: Any, ids: Sequence[bytes]) -> Any:
-    """Return a response whose lists begin with the topics of these ids, in this order."""
+    """Return the response with its lists sorted: the topics of these ids come first, in this order."""
     if isinstance(value, dict):
         return {key: _by_id(one, ids) for key, one in value.items()}
     if not isinstance(value, list):

@@ -20,7 +20,7 @@ from tests.compat.wire_client import Closed, WireClient, eventually, message_cla
 
 ANSWER_TIMEOUT_S = 30.0
 SOFTWARE = {"client_software_name": "differ", "client_software_version": "1"}
-# Numbers and names that each server chooses, with the values that mean none. All other values become "given".
+# Fields whose values each server chooses, with the values that mean "none". All other values become "given".
 OWN = {
     "cluster_id": (None, ""),
     "topic_id": (bytes(16),),
@@ -141,11 +141,11 @@ def prime(client: WireClient) -> None:
     eventually(lambda: client.call("find_coordinator", 2, **wanted), lambda found: found.error_code == 0)
     member = {"generation_id": 1, "member_id": "nobody"}
     for number in range(100):  # until every shard of the offsets topic has loaded
-        asked = {"group_id": f"prime-{number}", **member}
-        eventually(partial(client.call, "heartbeat", 3, **asked), lambda found: found.error_code == 25)
+        request = {"group_id": f"prime-{number}", **member}
+        eventually(partial(client.call, "heartbeat", 3, **request), lambda found: found.error_code == 25)
 
 
-class Server:
+class Side:
     """One of the two servers, with the topics that the cases name."""
 
     def __init__(self, bootstrap: str, run: str) -> None:
@@ -181,12 +181,12 @@ def compare(ottla: str, kafka: str, api: str = "", text: str = "") -> Iterator[D
     """Yield all differences in the cases of `api` whose name contains `text`, in all common versions."""
     run = os.urandom(3).hex()
     cases = [case for case in CASES if api in ("", case.api) and text in case.name]
-    with closing(Server(ottla, run)) as mine, closing(Server(kafka, run)) as theirs:
+    with closing(Side(ottla, run)) as mine, closing(Side(kafka, run)) as theirs:
         for case in cases:
             yield from _differences_of(case, mine, theirs)
 
 
-def _differences_of(case: Case, mine: Server, theirs: Server) -> Iterator[Difference]:
+def _differences_of(case: Case, mine: Side, theirs: Side) -> Iterator[Difference]:
     named = partial(Difference, case=case.name, api=case.api)
     schema = schema_of(message_class(case.api, "Request"))
     key = schema.api_key or 0

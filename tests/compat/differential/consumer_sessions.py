@@ -45,56 +45,56 @@ class ConsumerSession:
 
     # ---- requests --------------------------------------------------------------------------------
 
-    def raw(self, who: str, **fields: Any) -> Any:
+    def raw(self, member: str, **fields: Any) -> Any:
         """Send a heartbeat of the group with exactly these fields."""
-        return self.base.ask(who, "consumer_group_heartbeat", **{"group_id": self.group, **fields})
+        return self.base.ask(member, "consumer_group_heartbeat", **{"group_id": self.group, **fields})
 
-    def beat(self, who: str, **fields: Any) -> Any:
+    def heartbeat(self, member: str, **fields: Any) -> Any:
         """Send a heartbeat with the member's current epoch, and remember the assignment in the response."""
-        asked = {"member_id": who, "member_epoch": self.epochs.get(who, 0)}
-        return self._heard(who, self.raw(who, **{**asked, **fields}))
+        request = {"member_id": member, "member_epoch": self.epochs.get(member, 0)}
+        return self._received(member, self.raw(member, **{**request, **fields}))
 
-    def _heard(self, who: str, found: Any) -> Any:
+    def _received(self, member: str, found: Any) -> Any:
         if not found.error_code:
-            self.epochs[who] = found.member_epoch
+            self.epochs[member] = found.member_epoch
             if found.assignment is not None:
-                self.owned[who] = [
+                self.owned[member] = [
                     {"topic_id": bytes(one.topic_id), "partitions": sorted(one.partitions)}
                     for one in found.assignment.topic_partitions
                 ]
         return found
 
-    def join(self, who: str, *names: str, **fields: Any) -> Any:
-        asked = {
+    def join(self, member: str, *names: str, **fields: Any) -> Any:
+        request = {
             "member_epoch": 0,
             "rebalance_timeout_ms": REBALANCE_MS,
             "subscribed_topic_names": list(names) if names else [self.topic],
             "topic_partitions": [],
         }
-        return self.beat(who, **{**asked, **fields})
+        return self.heartbeat(member, **{**request, **fields})
 
-    def obey(self, who: str, **fields: Any) -> Any:
+    def report_owned(self, member: str, **fields: Any) -> Any:
         """Send a heartbeat that reports the assignment that the member received."""
-        return self.beat(who, topic_partitions=self.owned.get(who, []), **fields)
+        return self.heartbeat(member, topic_partitions=self.owned.get(member, []), **fields)
 
-    def round(self, *members: str) -> None:
+    def report_all_and_describe(self, *members: str) -> None:
         """Let each of these members report its assignment, then describe the group."""
-        for who in members:
-            self.obey(who)
+        for member in members:
+            self.report_owned(member)
         self.describe()
 
-    def leave(self, who: str, epoch: int = -1, **fields: Any) -> Any:
-        found = self.raw(who, member_id=who, member_epoch=epoch, **fields)
-        self.owned.pop(who, None)
+    def leave(self, member: str, epoch: int = -1, **fields: Any) -> Any:
+        found = self.raw(member, member_id=member, member_epoch=epoch, **fields)
+        self.owned.pop(member, None)
         return found
 
     def describe(self) -> Any:
         return self.base.ask("admin", "consumer_group_describe", group_ids=[self.group])
 
-    def commit(self, who: str, partition: int = 0, epoch: int | None = None, **fields: Any) -> Any:
-        known = self.epochs.get(who, 0) if epoch is None else epoch
-        asked = {"generation_id_or_member_epoch": known, "member_id": who, "partition": partition}
-        return self.base.commit(who, 7, **{**asked, **fields})
+    def commit(self, member: str, partition: int = 0, epoch: int | None = None, **fields: Any) -> Any:
+        known = self.epochs.get(member, 0) if epoch is None else epoch
+        request = {"generation_id_or_member_epoch": known, "member_id": member, "partition": partition}
+        return self.base.commit(member, 7, **{**request, **fields})
 
     # ---- what is not compared --------------------------------------------------------------------
 
@@ -110,11 +110,11 @@ class ConsumerSession:
         """
 
         def look() -> Any:
-            for who in members:
-                asked = {"member_id": who, "member_epoch": self.epochs[who], "group_id": self.group}
-                asked["topic_partitions"] = self.owned.get(who, [])
+            for member in members:
+                request = {"member_id": member, "member_epoch": self.epochs[member], "group_id": self.group}
+                request["topic_partitions"] = self.owned.get(member, [])
                 version = self.base.versions["consumer_group_heartbeat"]
-                self._heard(who, self.quietly("consumer_group_heartbeat", version, **asked))
+                self._received(member, self.quietly("consumer_group_heartbeat", version, **request))
             return only(self.quietly("consumer_group_describe", 1, group_ids=[self.group]).groups)
 
         found = eventually(look, good, SETTLED_S)
@@ -126,10 +126,10 @@ class ConsumerSession:
         made = only(self.quietly("create_topics", 7, topics=[wanted], timeout_ms=30_000).topics)
         assert made.error_code == 0, made
         probe = self._neighbour()
-        asked = {"group_id": probe, "member_id": "probe", "member_epoch": 0, "topic_partitions": []}
-        asked |= {"subscribed_topic_names": [name], "rebalance_timeout_ms": REBALANCE_MS}
+        request = {"group_id": probe, "member_id": "probe", "member_epoch": 0, "topic_partitions": []}
+        request |= {"subscribed_topic_names": [name], "rebalance_timeout_ms": REBALANCE_MS}
         eventually(
-            lambda: self.quietly("consumer_group_heartbeat", 0, **asked),
+            lambda: self.quietly("consumer_group_heartbeat", 0, **request),
             lambda found: found.assignment is not None and bool(found.assignment.topic_partitions),
         )
         left = self.quietly("consumer_group_heartbeat", 0, group_id=probe, member_id="probe", member_epoch=-1)
@@ -180,17 +180,17 @@ def described(group: Any) -> Mapping[str, Any]:
 @consumer_session("old", "new")
 def one_member_from_join_to_delete(s: ConsumerSession) -> None:
     s.describe()
-    s.beat("anna", member_epoch=5)
+    s.heartbeat("anna", member_epoch=5)
     s.join("anna")
     s.describe()
-    s.beat("anna")
-    s.obey("anna")
-    s.beat("anna", member_epoch=s.epochs["anna"] + 1)
-    s.beat("anna", member_epoch=s.epochs["anna"] + 1, topic_partitions=s.owned["anna"])
-    s.beat("anna", member_epoch=1)
-    s.beat("anna", member_id="nobody", member_epoch=1)
-    s.beat("anna", member_id="nobody", member_epoch=-1)
-    s.beat("anna", instance_id="nobody")
+    s.heartbeat("anna")
+    s.report_owned("anna")
+    s.heartbeat("anna", member_epoch=s.epochs["anna"] + 1)
+    s.heartbeat("anna", member_epoch=s.epochs["anna"] + 1, topic_partitions=s.owned["anna"])
+    s.heartbeat("anna", member_epoch=1)
+    s.heartbeat("anna", member_id="nobody", member_epoch=1)
+    s.heartbeat("anna", member_id="nobody", member_epoch=-1)
+    s.heartbeat("anna", instance_id="nobody")
     s.commit("anna")
     s.commit("anna", epoch=s.epochs["anna"] + 1)
     s.commit("anna", epoch=s.epochs["anna"] - 1)
@@ -203,7 +203,7 @@ def one_member_from_join_to_delete(s: ConsumerSession) -> None:
     s.leave("anna")
     s.describe()
     s.leave("anna")
-    s.beat("anna")
+    s.heartbeat("anna")
     s.base.commit_from_outside(9)
     s.join("anna")
     s.describe()
@@ -211,7 +211,7 @@ def one_member_from_join_to_delete(s: ConsumerSession) -> None:
     s.base.delete()
     s.base.delete()
     s.describe()
-    s.beat("anna")
+    s.heartbeat("anna")
     s.leave("anna")
 
 
@@ -220,25 +220,25 @@ def members_come_and_go(s: ConsumerSession) -> None:
     s.join("anna")
     s.join("bert")
     s.describe()
-    s.obey("anna")
+    s.report_owned("anna")
     s.describe()
-    s.beat("bert")
-    s.obey("anna")  # it gave up the partitions that it had to
+    s.heartbeat("bert")
+    s.report_owned("anna")  # it gave up the partitions that it had to
     s.describe()
-    s.round("bert")
+    s.report_all_and_describe("bert")
     s.join("carl")
     s.describe()
-    s.round("anna", "bert", "carl")
-    s.round("anna", "bert", "carl")
-    s.round("anna", "bert", "carl")
+    s.report_all_and_describe("anna", "bert", "carl")
+    s.report_all_and_describe("anna", "bert", "carl")
+    s.report_all_and_describe("anna", "bert", "carl")
     s.commit("anna", epoch=2)
     s.leave("bert")
     s.describe()
-    s.round("anna", "carl")
-    s.round("anna", "carl")
+    s.report_all_and_describe("anna", "carl")
+    s.report_all_and_describe("anna", "carl")
     s.commit("anna", epoch=2)
     s.leave("carl")
-    s.round("anna")
+    s.report_all_and_describe("anna")
     s.leave("anna")
     s.describe()
 
@@ -248,13 +248,15 @@ def a_lost_response(s: ConsumerSession) -> None:
     s.join("anna")
     lost = dict(s.epochs), dict(s.owned)
     s.join("bert")
-    s.obey("anna")
-    s.obey("anna")
+    s.report_owned("anna")
+    s.report_owned("anna")
     s.describe()
-    s.beat("anna", member_epoch=lost[0]["anna"], topic_partitions=lost[1]["anna"])  # more than it has now
-    s.beat("anna", member_epoch=lost[0]["anna"], topic_partitions=s.owned["anna"])
-    s.beat("anna", member_epoch=lost[0]["anna"])
-    s.beat(
+    s.heartbeat(
+        "anna", member_epoch=lost[0]["anna"], topic_partitions=lost[1]["anna"]
+    )  # more than it has now
+    s.heartbeat("anna", member_epoch=lost[0]["anna"], topic_partitions=s.owned["anna"])
+    s.heartbeat("anna", member_epoch=lost[0]["anna"])
+    s.heartbeat(
         "bert",
         rebalance_timeout_ms=REBALANCE_MS,
         subscribed_topic_names=[s.topic],
@@ -271,11 +273,11 @@ def members_vote_for_range(s: ConsumerSession) -> None:
     s.join("bert", *both, server_assignor="range")
     s.describe()
     for _ in range(3):
-        s.round("anna", "bert")
-    s.beat("bert", server_assignor="sticky")
+        s.report_all_and_describe("anna", "bert")
+    s.heartbeat("bert", server_assignor="sticky")
     s.leave("bert")
     for _ in range(3):
-        s.round("anna")
+        s.report_all_and_describe("anna")
 
 
 @consumer_session("new")
@@ -284,18 +286,18 @@ def votes_for_assignors(s: ConsumerSession) -> None:
     s.join("bert")
     s.join("carl", server_assignor="uniform")
     for _ in range(3):
-        s.round("anna", "bert", "carl")
-    s.obey("anna", server_assignor="uniform")
+        s.report_all_and_describe("anna", "bert", "carl")
+    s.report_owned("anna", server_assignor="uniform")
     s.describe()
     s.leave("bert")
     for _ in range(3):
-        s.round("anna", "carl")
-    s.obey("carl", server_assignor="range")
-    s.obey("anna", server_assignor="range")
+        s.report_all_and_describe("anna", "carl")
+    s.report_owned("carl", server_assignor="range")
+    s.report_owned("anna", server_assignor="range")
     s.describe()
     s.join("bert", server_assignor="uniform")
     for _ in range(3):
-        s.round("anna", "bert", "carl")
+        s.report_all_and_describe("anna", "bert", "carl")
 
 
 @consumer_session("new")
@@ -303,25 +305,25 @@ def subscriptions_change(s: ConsumerSession) -> None:
     s.join("anna", s.topic)
     s.join("bert", s.second)
     s.describe()
-    s.round("anna", "bert")
-    s.obey("anna", subscribed_topic_names=[s.topic, s.second])
+    s.report_all_and_describe("anna", "bert")
+    s.report_owned("anna", subscribed_topic_names=[s.topic, s.second])
     s.describe()
     for _ in range(3):
-        s.round("anna", "bert")
-    s.obey("anna", subscribed_topic_names=[s.second, s.topic])
-    s.obey("bert", subscribed_topic_names=[s.topic])
+        s.report_all_and_describe("anna", "bert")
+    s.report_owned("anna", subscribed_topic_names=[s.second, s.topic])
+    s.report_owned("bert", subscribed_topic_names=[s.topic])
     s.describe()
     for _ in range(3):
-        s.round("anna", "bert")
-    s.obey("anna", subscribed_topic_names=["no-such-topic"])
+        s.report_all_and_describe("anna", "bert")
+    s.report_owned("anna", subscribed_topic_names=["no-such-topic"])
     s.describe()
     for _ in range(3):
-        s.round("anna", "bert")
-    s.obey("bert", subscribed_topic_names=[])
+        s.report_all_and_describe("anna", "bert")
+    s.report_owned("bert", subscribed_topic_names=[])
     s.describe()
-    s.round("anna", "bert")
-    s.obey("anna", rebalance_timeout_ms=30_000)
-    s.obey("anna", rack_id="east")
+    s.report_all_and_describe("anna", "bert")
+    s.report_owned("anna", rebalance_timeout_ms=30_000)
+    s.report_owned("anna", rack_id="east")
     s.describe()
 
 
@@ -330,8 +332,8 @@ def static_members(s: ConsumerSession) -> None:
     s.join("anna", instance_id="one")
     s.join("bert", instance_id="two")
     for _ in range(3):
-        s.obey("anna", instance_id="one")
-        s.obey("bert", instance_id="two")
+        s.report_owned("anna", instance_id="one")
+        s.report_owned("bert", instance_id="two")
     s.describe()
     s.join("anna2", instance_id="one")  # while the instance id is in use
     s.join("anna", instance_id="one")
@@ -339,14 +341,14 @@ def static_members(s: ConsumerSession) -> None:
     s.leave("bert", -2, instance_id="one")
     s.leave("anna", -2, instance_id="one")
     s.describe()
-    s.obey("bert", instance_id="two")
+    s.report_owned("bert", instance_id="two")
     s.commit("anna")
     s.join("anna2", instance_id="one")
     s.describe()
-    s.obey("anna2", instance_id="one")
-    s.obey("bert", instance_id="two")
-    s.beat("anna", instance_id="one")
-    s.beat("anna")
+    s.report_owned("anna2", instance_id="one")
+    s.report_owned("bert", instance_id="two")
+    s.heartbeat("anna", instance_id="one")
+    s.heartbeat("anna")
     s.leave("anna", -2, instance_id="one")
     s.leave("anna", -1, instance_id="one")
     s.commit("anna2")
@@ -355,8 +357,8 @@ def static_members(s: ConsumerSession) -> None:
     s.join("anna2", instance_id="one", subscribed_topic_names=[s.topic, s.second])
     s.describe()
     for _ in range(3):
-        s.obey("anna2", instance_id="one")
-        s.obey("bert", instance_id="two")
+        s.report_owned("anna2", instance_id="one")
+        s.report_owned("bert", instance_id="two")
     s.describe()
     s.leave("anna2", -2, instance_id="one")
     s.leave("anna2", -1, instance_id="one")
@@ -373,16 +375,16 @@ def the_same_static_member_comes_back(s: ConsumerSession) -> None:
     s.leave("anna", -2, instance_id="one")
     s.join("anna", instance_id="one")
     s.describe()
-    s.obey("anna", instance_id="one")
+    s.report_owned("anna", instance_id="one")
     s.leave("anna", -2, instance_id="one")
     s.join("bert")
     s.describe()
-    s.obey("bert")
+    s.report_owned("bert")
     s.join("carl", instance_id="one")
     s.describe()
     for _ in range(3):
-        s.obey("carl", instance_id="one")
-        s.obey("bert")
+        s.report_owned("carl", instance_id="one")
+        s.report_owned("bert")
     s.describe()
 
 
@@ -393,21 +395,21 @@ def an_expression(s: ConsumerSession) -> None:
     s.until(lambda group: group.group_state == "Stable" and _has(group, "ann", 2), "ann")
     s.describe()
     s.join("ben", s.second)
-    s.obey("ben", subscribed_topic_regex="[")
-    s.obey("ben", subscribed_topic_regex=f"{s.group}-.*")
+    s.report_owned("ben", subscribed_topic_regex="[")
+    s.report_owned("ben", subscribed_topic_regex=f"{s.group}-.*")
     for _ in range(3):
-        s.round("ann", "ben")
+        s.report_all_and_describe("ann", "ben")
     s.create_topic(f"{s.group}-2", 1)
     s.pause(REGEX_REFRESH_S)
     s.until(lambda group: group.group_state == "Stable" and _count(group) == 5, "ann", "ben")
     s.describe()
-    s.obey("ann", subscribed_topic_regex="", subscribed_topic_names=[s.topic])
+    s.report_owned("ann", subscribed_topic_regex="", subscribed_topic_names=[s.topic])
     for _ in range(3):
-        s.round("ann", "ben")
+        s.report_all_and_describe("ann", "ben")
     s.leave("ben")  # the last member with the expression
     s.describe()
-    s.round("ann")
-    s.obey("ann", subscribed_topic_regex="", subscribed_topic_names=[])
+    s.report_all_and_describe("ann")
+    s.report_owned("ann", subscribed_topic_regex="", subscribed_topic_names=[])
     s.describe()
     s.leave("ann")
 
@@ -446,19 +448,19 @@ def a_delayed_target(s: ConsumerSession) -> None:
     s.join("anna")
     s.join("bert")
     s.describe()
-    s.obey("bert")
-    s.obey("anna", subscribed_topic_names=[s.topic, s.second])
+    s.report_owned("bert")
+    s.report_owned("anna", subscribed_topic_names=[s.topic, s.second])
     s.leave("bert")
     s.join("carl")
     s.describe()
     s.pause(2.5)
-    s.obey("anna")
+    s.report_owned("anna")
     for _ in range(3):
-        s.round("anna", "carl")
+        s.report_all_and_describe("anna", "carl")
 
 
-def _has(group: Any, who: str, partitions: int) -> bool:
-    found = described(group)[who].assignment.topic_partitions
+def _has(group: Any, member: str, partitions: int) -> bool:
+    found = described(group)[member].assignment.topic_partitions
     return sum(len(one.partitions) for one in found) == partitions
 
 

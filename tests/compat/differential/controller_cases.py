@@ -9,11 +9,11 @@ from tests.compat.differential.cases import Context, Fields, case
 
 def elect(name: str, kind: int, *topics: tuple[str, list[int]], everything: bool = False) -> None:
     def ask(c: Context) -> Fields:
-        asked: Any = [
+        request: Any = [
             {"topic": c.topic if topic == "TOPIC" else topic, "partitions": partitions}
             for topic, partitions in topics
         ]
-        fields: Fields = {"topic_partitions": None if everything else asked, "timeout_ms": 5000}
+        fields: Fields = {"topic_partitions": None if everything else request, "timeout_ms": 5000}
         if c.version >= 1:
             fields["election_type"] = kind
         return fields
@@ -57,9 +57,9 @@ def reassign(name: str, *partitions: tuple[int, Any], topic: str = "TOPIC", may_
 
 reassign("where it is", (0, ["own"]), (1, ["own"]))
 reassign("where it is, not resized", (0, ["own"]), may_resize=False)
-reassign("to a stranger", (0, [99]))
-reassign("to a stranger too", (0, ["own", 99]))
-reassign("to a stranger too, not resized", (0, ["own", 99]), may_resize=False)
+reassign("to an unknown broker", (0, [99]))
+reassign("to an unknown broker too", (0, ["own", 99]))
+reassign("to an unknown broker too, not resized", (0, ["own", 99]), may_resize=False)
 reassign("to nobody", (0, []))
 reassign("to nobody, not resized", (0, []), may_resize=False)
 reassign("to one twice", (0, ["own", "own"]))
@@ -74,13 +74,13 @@ reassign("no partitions")
 
 def listed(name: str, topics: Any) -> None:
     def ask(c: Context) -> Fields:
-        asked = topics
+        request = topics
         if topics is not None:
-            asked = [
+            request = [
                 {"name": c.topic if one == "TOPIC" else one, "partition_indexes": indexes}
                 for one, indexes in topics
             ]
-        return {"topics": asked, "timeout_ms": 5000}
+        return {"topics": request, "timeout_ms": 5000}
 
     case("list_partition_reassignments", name, ask)
 
@@ -103,10 +103,10 @@ def features(name: str, *updates: tuple[str, int, int], validate_only: bool = Tr
             else:
                 fields["allow_downgrade"] = kind != 1
             listed.append(fields)
-        asked: Fields = {"feature_updates": listed, "timeout_ms": 5000}
+        request: Fields = {"feature_updates": listed, "timeout_ms": 5000}
         if c.version >= 1:
-            asked["validate_only"] = validate_only
-        return asked
+            request["validate_only"] = validate_only
+        return request
 
     case("update_features", name, ask, since=since)
 

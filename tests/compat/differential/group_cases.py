@@ -1,6 +1,5 @@
 """Groups, their offsets, and producer ids."""
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -10,8 +9,8 @@ for kind in (0, 2, 3, -1):
     for key in ("differ-group", ""):
 
         def find(c: Context, kind: int = kind, key: str = key) -> Fields:
-            asked: Fields = {"key_type": kind} if c.version >= 1 else {}
-            return {**asked, **({"coordinator_keys": [key, key]} if c.version >= 4 else {"key": key})}
+            request: Fields = {"key_type": kind} if c.version >= 1 else {}
+            return {**request, **({"coordinator_keys": [key, key]} if c.version >= 4 else {"key": key})}
 
         case("find_coordinator", f"type {kind} key {key or 'empty'}", find, since=1 if kind else 0)
 case("find_coordinator", "no keys", {"coordinator_keys": []}, since=4)
@@ -25,8 +24,8 @@ JOIN: Fields = {
 
 def join(name: str, since: int = 0, **fields: Any) -> None:
     def ask(c: Context) -> Fields:
-        asked = {"group_id": c.fresh(f"join-{name}"), "member_id": "", **JOIN, **fields}
-        return {**asked, **({"rebalance_timeout_ms": 10_000} if c.version >= 1 else {})}
+        request = {"group_id": c.fresh(f"join-{name}"), "member_id": "", **JOIN, **fields}
+        return {**request, **({"rebalance_timeout_ms": 10_000} if c.version >= 1 else {})}
 
     case("join_group", name, ask, since=since)
 
@@ -53,32 +52,26 @@ def deleting(group: str, c: Context) -> Fields:
     return {"group_id": group, "topics": [one_partition(c)]}
 
 
-def asks(
-    api: str, name: str, fields: Fields | Callable[[Context], Fields], since: int = 0, until: int = 99
-) -> None:
-    case(api, name, fields, since, until)
-
-
 for group in ("no-such-group", ""):
     label = group or "empty"
-    asks("heartbeat", label, {"group_id": group, "generation_id": 1, "member_id": "x"})
-    asks("heartbeat", f"{label} nobody", {"group_id": group, "generation_id": -1, "member_id": ""})
-    asks("sync_group", label, {"group_id": group, "generation_id": 1, "member_id": "x", "assignments": []})
-    asks("leave_group", label, {"group_id": group, "member_id": "x"}, until=2)
-    asks("leave_group", f"{label} many", {"group_id": group, "members": [{"member_id": "x"}] * 2}, since=3)
-    asks("leave_group", f"{label} none", {"group_id": group, "members": []}, since=3)
-    asks("describe_groups", label, {"groups": [group]})
-    asks("describe_groups", f"{label} twice", {"groups": [group, group]})
-    asks("delete_groups", label, {"groups_names": [group]})
-    asks("offset_fetch", f"{label} all", {"group_id": group, "topics": None}, since=2, until=7)
-    asks("offset_fetch", f"{label} groups", {"groups": [{"group_id": group, "topics": None}]}, since=8)
-    asks("offset_fetch", f"{label} twice", {"groups": [{"group_id": group, "topics": None}] * 2}, since=8)
-    asks("offset_delete", label, partial(deleting, group))
-asks("describe_groups", "nothing", {"groups": []})
-asks("describe_groups", "operations", {"groups": ["x"], "include_authorized_operations": True}, since=3)
-asks("delete_groups", "nothing", {"groups_names": []})
-asks("list_groups", "odd state", {"states_filter": ["Sleepy"]}, since=4)
-asks("list_groups", "odd type", {"types_filter": ["sleepy"]}, since=5)
+    case("heartbeat", label, {"group_id": group, "generation_id": 1, "member_id": "x"})
+    case("heartbeat", f"{label} nobody", {"group_id": group, "generation_id": -1, "member_id": ""})
+    case("sync_group", label, {"group_id": group, "generation_id": 1, "member_id": "x", "assignments": []})
+    case("leave_group", label, {"group_id": group, "member_id": "x"}, until=2)
+    case("leave_group", f"{label} many", {"group_id": group, "members": [{"member_id": "x"}] * 2}, since=3)
+    case("leave_group", f"{label} none", {"group_id": group, "members": []}, since=3)
+    case("describe_groups", label, {"groups": [group]})
+    case("describe_groups", f"{label} twice", {"groups": [group, group]})
+    case("delete_groups", label, {"groups_names": [group]})
+    case("offset_fetch", f"{label} all", {"group_id": group, "topics": None}, since=2, until=7)
+    case("offset_fetch", f"{label} groups", {"groups": [{"group_id": group, "topics": None}]}, since=8)
+    case("offset_fetch", f"{label} twice", {"groups": [{"group_id": group, "topics": None}] * 2}, since=8)
+    case("offset_delete", label, partial(deleting, group))
+case("describe_groups", "nothing", {"groups": []})
+case("describe_groups", "operations", {"groups": ["x"], "include_authorized_operations": True}, since=3)
+case("delete_groups", "nothing", {"groups_names": []})
+case("list_groups", "odd state", {"states_filter": ["Sleepy"]}, since=4)
+case("list_groups", "odd type", {"types_filter": ["sleepy"]}, since=5)
 
 
 def commit(name: str, *partitions: Fields, topic: str | None = None, since: int = 0, **fields: Any) -> None:
@@ -135,16 +128,16 @@ fetched("unknown topic", topic="no-such-topic")
 fetched("twice the same", indexes=[0, 0])
 fetched("no partitions", indexes=[])
 fetched("other group", group="no-such-group")
-asks("offset_delete", "committed", lambda c: {"group_id": f"differ-{c.run}", "topics": [one_partition(c)]})
-asks("describe_groups", "of commits", lambda c: {"groups": [f"differ-{c.run}"]})
-asks("delete_groups", "of commits", lambda c: {"groups_names": [f"differ-{c.run}"]})
+case("offset_delete", "committed", lambda c: {"group_id": f"differ-{c.run}", "topics": [one_partition(c)]})
+case("describe_groups", "of commits", lambda c: {"groups": [f"differ-{c.run}"]})
+case("delete_groups", "of commits", lambda c: {"groups_names": [f"differ-{c.run}"]})
 
 PRODUCER: Fields = {"transactional_id": None, "transaction_timeout_ms": 60_000}
-asks("init_producer_id", "plain", PRODUCER)
-asks("init_producer_id", "empty id", {**PRODUCER, "transactional_id": ""})
-asks("init_producer_id", "no timeout", {**PRODUCER, "transaction_timeout_ms": 0})
-asks("init_producer_id", "negative timeout", {**PRODUCER, "transaction_timeout_ms": -1})
-asks("init_producer_id", "with an id", {**PRODUCER, "producer_id": 5, "producer_epoch": 0}, since=3)
-asks("init_producer_id", "with an epoch alone", {**PRODUCER, "producer_epoch": 0}, since=3)
-asks("init_producer_id", "with an id alone", {**PRODUCER, "producer_id": 5}, since=3)
-asks("api_versions", "odd software", {"client_software_name": "a b", "client_software_version": ""}, since=3)
+case("init_producer_id", "plain", PRODUCER)
+case("init_producer_id", "empty id", {**PRODUCER, "transactional_id": ""})
+case("init_producer_id", "no timeout", {**PRODUCER, "transaction_timeout_ms": 0})
+case("init_producer_id", "negative timeout", {**PRODUCER, "transaction_timeout_ms": -1})
+case("init_producer_id", "with an id", {**PRODUCER, "producer_id": 5, "producer_epoch": 0}, since=3)
+case("init_producer_id", "with an epoch alone", {**PRODUCER, "producer_epoch": 0}, since=3)
+case("init_producer_id", "with an id alone", {**PRODUCER, "producer_id": 5}, since=3)
+case("api_versions", "odd software", {"client_software_name": "a b", "client_software_version": ""}, since=3)

@@ -20,7 +20,7 @@ OFFSETS_PARTITIONS: Final = 50
 FETCH_VERSION: Final = 12  # the last one that names topics
 SESSION_TIMEOUT_MS: Final = 30_000
 
-# For each age of members, the versions of their requests. Ages differ wherever the shape of a request does.
+# The versions of requests that clients of an age send. Ages differ wherever the shape of a request does.
 VERSIONS: Final[dict[str, dict[str, int]]] = {
     "old": {
         "join_group": 2,
@@ -98,37 +98,37 @@ class Session:
 
     # ---- requests --------------------------------------------------------------------------------
 
-    def send(self, who: str, api: str, **fields: Any) -> None:
+    def send(self, member: str, api: str, **fields: Any) -> None:
         """Send a request without waiting; `answer` waits for the response."""
-        if who not in self._clients:
-            self._clients[who] = WireClient(self.bootstrap, client_id=who)
+        if member not in self._clients:
+            self._clients[member] = WireClient(self.bootstrap, client_id=member)
         version = self.versions.get(api, 0)
-        correlation_id = self._clients[who].send(api, version, **fields)
-        self._awaited[who] = (api, version, correlation_id)
+        correlation_id = self._clients[member].send(api, version, **fields)
+        self._awaited[member] = (api, version, correlation_id)
 
-    def answer(self, who: str) -> Any:
-        api, version, correlation_id = self._awaited.pop(who)
-        found = self._clients[who].receive(api, version, correlation_id)
+    def answer(self, member: str) -> Any:
+        api, version, correlation_id = self._awaited.pop(member)
+        found = self._clients[member].receive(api, version, correlation_id)
         if api == "join_group" and found.member_id:
-            self.ids[found.member_id] = f"<{who}>"
-            self.member_ids[who] = found.member_id
+            self.ids[found.member_id] = f"<{member}>"
+            self.member_ids[member] = found.member_id
             if not found.error_code:
                 self.generation = found.generation_id
-        self.answers.append((f"{who}: {api}", plain(found, version)))
+        self.answers.append((f"{member}: {api}", plain(found, version)))
         return found
 
-    def ask(self, who: str, api: str, **fields: Any) -> Any:
-        self.send(who, api, **fields)
-        return self.answer(who)
+    def ask(self, member: str, api: str, **fields: Any) -> Any:
+        self.send(member, api, **fields)
+        return self.answer(member)
 
     def quiet(self, api: str, version: int, **fields: Any) -> Any:
         """Send a request whose response is not noted."""
         with WireClient(self.bootstrap, client_id="aside") as client:
             return client.call(api, version, **fields)
 
-    def is_waiting(self, who: str) -> None:
+    def note_waiting(self, member: str) -> None:
         """Note whether the response is still outstanding."""
-        self.answers.append((f"{who} waits", self._clients[who].is_silent()))
+        self.answers.append((f"{member} waits", self._clients[member].is_silent()))
 
     def close(self) -> None:
         for client in self._clients.values():
@@ -136,68 +136,70 @@ class Session:
 
     # ---- the requests of members -----------------------------------------------------------------
 
-    def send_join(self, who: str, **fields: Any) -> None:
-        asked = {
+    def send_join(self, member: str, **fields: Any) -> None:
+        request = {
             "group_id": self.group,
             "session_timeout_ms": SESSION_TIMEOUT_MS,
             "rebalance_timeout_ms": SESSION_TIMEOUT_MS,
-            "member_id": self.member_ids.get(who, ""),
+            "member_id": self.member_ids.get(member, ""),
             "protocol_type": "consumer",
             "protocols": [{"name": "range", "metadata": b"\0\0\0\0\0\0\xff\xff\xff\xff"}],
         }
-        self.send(who, "join_group", **{**asked, **fields})
+        self.send(member, "join_group", **{**request, **fields})
 
-    def join(self, who: str, **fields: Any) -> Any:
+    def join(self, member: str, **fields: Any) -> Any:
         """Join and wait; if the server first returns a member id (KIP-394), join again with it."""
-        self.send_join(who, **fields)
-        found = self.answer(who)
+        self.send_join(member, **fields)
+        found = self.answer(member)
         if found.error_code == 79:
-            self.send_join(who, **{**fields, "member_id": found.member_id})
-            found = self.answer(who)
+            self.send_join(member, **{**fields, "member_id": found.member_id})
+            found = self.answer(member)
         return found
 
-    def begin_join(self, who: str, **fields: Any) -> None:
+    def begin_join(self, member: str, **fields: Any) -> None:
         """Join as `join` does, but do not wait for the response that other members hold up."""
         if self.versions["join_group"] >= 4 and "group_instance_id" not in fields:
-            self.send_join(who, **fields)
-            assert self.answer(who).error_code == 79
-        self.send_join(who, **fields)
+            self.send_join(member, **fields)
+            assert self.answer(member).error_code == 79
+        self.send_join(member, **fields)
 
-    def send_sync(self, who: str, *assigned: str, **fields: Any) -> None:
-        """Send SyncGroup, with an assignment for each of the named members if `who` leads."""
+    def send_sync(self, member: str, *assigned: str, **fields: Any) -> None:
+        """Send SyncGroup; the leader names the members in `assigned`, each of which gets an assignment."""
         assignments = [{"member_id": self.member_ids[one], "assignment": one.encode()} for one in assigned]
-        asked = {"assignments": assignments, **self.of_member(who)}
+        request = {"assignments": assignments, **self.of_member(member)}
         if self.versions["sync_group"] >= 5:
-            asked |= {"protocol_type": "consumer", "protocol_name": "range"}
-        self.send(who, "sync_group", **{**asked, **fields})
+            request |= {"protocol_type": "consumer", "protocol_name": "range"}
+        self.send(member, "sync_group", **{**request, **fields})
 
-    def sync(self, who: str, *assigned: str, **fields: Any) -> Any:
-        self.send_sync(who, *assigned, **fields)
-        return self.answer(who)
+    def sync(self, member: str, *assigned: str, **fields: Any) -> Any:
+        self.send_sync(member, *assigned, **fields)
+        return self.answer(member)
 
-    def heartbeat(self, who: str, **fields: Any) -> Any:
-        return self.ask(who, "heartbeat", **{**self.of_member(who), **fields})
+    def heartbeat(self, member: str, **fields: Any) -> Any:
+        return self.ask(member, "heartbeat", **{**self.of_member(member), **fields})
 
-    def of_member(self, who: str) -> dict[str, Any]:
-        member_id = self.member_ids.get(who, "nobody")
+    def of_member(self, member: str) -> dict[str, Any]:
+        member_id = self.member_ids.get(member, "nobody")
         return {"group_id": self.group, "generation_id": self.generation, "member_id": member_id}
 
-    def leave(self, who: str) -> Any:
-        member_id = self.member_ids[who]
+    def leave(self, member: str) -> Any:
+        member_id = self.member_ids[member]
         if self.versions["leave_group"] >= 3:
-            return self.ask(who, "leave_group", group_id=self.group, members=[{"member_id": member_id}])
-        return self.ask(who, "leave_group", group_id=self.group, member_id=member_id)
+            return self.ask(member, "leave_group", group_id=self.group, members=[{"member_id": member_id}])
+        return self.ask(member, "leave_group", group_id=self.group, member_id=member_id)
 
-    def commit(self, who: str, offset: int, *, partition: int = 0, metadata: str = "", **fields: Any) -> Any:
+    def commit(
+        self, member: str, offset: int, *, partition: int = 0, metadata: str = "", **fields: Any
+    ) -> Any:
         one = {"partition_index": partition, "committed_offset": offset, "committed_metadata": metadata}
-        of_member = self.of_member(who)
-        asked = {
+        of_member = self.of_member(member)
+        request = {
             "group_id": self.group,
             "generation_id_or_member_epoch": of_member["generation_id"],
             "member_id": of_member["member_id"],
             "topics": [{"name": self.topic, "partitions": [one]}],
         }
-        return self.ask(who, "offset_commit", **{**asked, **fields})
+        return self.ask(member, "offset_commit", **{**request, **fields})
 
     def commit_from_outside(self, offset: int, **fields: Any) -> Any:
         return self.commit("outsider", offset, generation_id_or_member_epoch=-1, member_id="", **fields)
@@ -256,7 +258,11 @@ class Session:
             answer = client.call("fetch", FETCH_VERSION, max_bytes=1 << 24, max_wait_ms=0, topics=topics)
         data = only(only(answer.responses).partitions)
         assert data.error_code == 0, data
-        return [one for one in self._records_in(memoryview(data.records or b"")) if not _is_birth(one[1])]
+        return [
+            one
+            for one in self._records_in(memoryview(data.records or b""))
+            if not _is_record_of_new_group(one[1])
+        ]
 
     def _records_in(self, view: memoryview) -> Iterator[tuple[str, Any]]:
         for start, header in iterate_headers(view):
@@ -275,7 +281,7 @@ class Session:
                 )
 
 
-def _is_birth(value: Any) -> bool:
+def _is_record_of_new_group(value: Any) -> bool:
     return value is not None and value.get("generation") == 0 and not value.get("protocol_type")
 
 
@@ -323,7 +329,7 @@ def a_second_member_joins_and_the_first_leaves(s: Session) -> None:
     s.join("anna")
     s.sync("anna", "anna")
     s.begin_join("bert")
-    s.is_waiting("bert")
+    s.note_waiting("bert")
     s.describe()
     s.heartbeat("anna")
     s.commit("anna", 3)
@@ -334,7 +340,7 @@ def a_second_member_joins_and_the_first_leaves(s: Session) -> None:
     s.commit("anna", 4)
     s.heartbeat("anna")
     s.send_sync("bert")
-    s.is_waiting("bert")
+    s.note_waiting("bert")
     s.describe()
     s.sync("anna", "anna", "bert")
     s.answer("bert")
@@ -357,7 +363,7 @@ def members_join_again(s: Session) -> None:
     s.join("anna")  # the leader with the same protocols: a new generation
     s.sync("anna", "anna")
     s.begin_join("bert")
-    s.is_waiting("bert")
+    s.note_waiting("bert")
     s.send_join("anna")
     s.answer("anna")
     s.answer("bert")
@@ -368,7 +374,7 @@ def members_join_again(s: Session) -> None:
     s.join("bert")  # a follower with the same protocols: nothing changes
     s.heartbeat("anna")
     s.send_join("bert", protocols=[{"name": "range", "metadata": b"other"}])
-    s.is_waiting("bert")
+    s.note_waiting("bert")
     s.heartbeat("anna")
     s.send_join("anna")
     s.answer("anna")
@@ -382,18 +388,18 @@ def protocols_are_voted_for(s: Session) -> None:
     s.join("anna", protocols=both)
     s.sync("anna", "anna")
     s.begin_join("bert", protocols=both[::-1])
-    s.is_waiting("bert")
+    s.note_waiting("bert")
     s.send_join("anna", protocols=both)
     s.answer("anna")
     s.answer("bert")
     s.join("carl", protocols=[{"name": "sticky", "metadata": b""}])
     s.join("carl", protocol_type="connect")
     s.begin_join("carl", protocols=both[1:])
-    s.is_waiting("carl")
+    s.note_waiting("carl")
     s.send_join("anna", protocols=both)
     s.send_join("bert", protocols=both)
-    for who in ("anna", "bert", "carl"):
-        s.answer(who)
+    for member in ("anna", "bert", "carl"):
+        s.answer(member)
     named = {"protocol_name": "roundrobin"} if s.versions["sync_group"] >= 5 else {}
     if named:
         s.sync("carl", protocol_name="range")
@@ -445,7 +451,7 @@ def a_group_of_two_of_another_type(
     s.join("anna", **joining)
     s.sync("anna", "anna", **of_version)
     s.begin_join("bert", **joining)
-    s.is_waiting("bert")
+    s.note_waiting("bert")
     s.heartbeat("anna")
     s.send_join("anna", **joining)
     s.answer("anna")
@@ -499,7 +505,7 @@ def static_members(s: Session) -> None:
     s.join("anna", group_instance_id="one")
     s.sync("anna", "anna", group_instance_id="one")
     s.begin_join("bert", group_instance_id="two")
-    s.is_waiting("bert")
+    s.note_waiting("bert")
     s.send_join("anna", group_instance_id="one")
     s.answer("anna")
     s.answer("bert")

@@ -8,10 +8,10 @@ from tests.compat.differential.cases import UNKNOWN_ID, Context, Fields, case
 def metadata(name: str, *topics: str, since: int = 0, **fields: Any) -> None:
     def ask(context: Context) -> Fields:
         listed = [{"name": context.topic if topic == "TOPIC" else topic} for topic in topics]
-        asked = {"topics": listed, **fields}
+        request = {"topics": listed, **fields}
         if context.version >= 4:
-            asked["allow_auto_topic_creation"] = False
-        return asked
+            request["allow_auto_topic_creation"] = False
+        return request
 
     case("metadata", name, ask, since=since)
 

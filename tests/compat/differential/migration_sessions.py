@@ -48,35 +48,35 @@ class MigrationSession:
 
     # ---- the consumer protocol -------------------------------------------------------------------
 
-    def beat(self, who: str, epoch: int | None = None, **fields: Any) -> Any:
-        known = self.epochs.get(who, 0) if epoch is None else epoch
-        asked = {"group_id": self.base.group, "member_id": who, "member_epoch": known}
-        found = self.base.ask(who, "consumer_group_heartbeat", **{**asked, **fields})
-        self.base.answers.append((f"{who} is told", found.error_message))
+    def consumer_heartbeat(self, member: str, epoch: int | None = None, **fields: Any) -> Any:
+        known = self.epochs.get(member, 0) if epoch is None else epoch
+        request = {"group_id": self.base.group, "member_id": member, "member_epoch": known}
+        found = self.base.ask(member, "consumer_group_heartbeat", **{**request, **fields})
+        self.base.answers.append((f"{member} is told", found.error_message))
         if not found.error_code:
-            self.epochs[who] = found.member_epoch
+            self.epochs[member] = found.member_epoch
             if found.assignment is not None:
-                self.owned[who] = [
+                self.owned[member] = [
                     each for one in found.assignment.topic_partitions for each in one.partitions
                 ]
         return found
 
-    def come(self, who: str, **fields: Any) -> Any:
+    def consumer_join(self, member: str, **fields: Any) -> Any:
         """Join the group with a complete first heartbeat."""
-        asked = {
+        request = {
             "epoch": 0,
             "rebalance_timeout_ms": REBALANCE_MS,
             "subscribed_topic_names": [self.topic],
             "topic_partitions": [],
         }
-        return self.beat(who, **{**asked, **fields})
+        return self.consumer_heartbeat(member, **{**request, **fields})
 
-    def own(self, who: str, partitions: Sequence[int] | None = None) -> Any:
+    def report_owned(self, member: str, partitions: Sequence[int] | None = None) -> Any:
         """Send a heartbeat that reports the member's partitions: these, or those that it was assigned."""
         found = self.base.quiet("metadata", 12, topics=[{"name": self.topic}])
-        numbers = sorted(self.owned[who] if partitions is None else partitions)
+        numbers = sorted(self.owned[member] if partitions is None else partitions)
         owned = {"topic_id": bytes(only(found.topics).topic_id), "partitions": numbers}
-        return self.beat(who, topic_partitions=[owned] if numbers else [])
+        return self.consumer_heartbeat(member, topic_partitions=[owned] if numbers else [])
 
     # ---- the classic protocol --------------------------------------------------------------------
 
@@ -94,78 +94,80 @@ class MigrationSession:
         plain = encode_assignment(1, [(self.topic, partitions)] if partitions else [])
         return plain if not user_data else plain[:-4] + struct.pack(">i", len(user_data)) + user_data
 
-    def send_join(self, who: str, *owned: int, protocols: Sequence[str] = ("range",), **fields: Any) -> None:
+    def send_join(
+        self, member: str, *owned: int, protocols: Sequence[str] = ("range",), **fields: Any
+    ) -> None:
         metadata = fields.pop("metadata", None) or self.subscription(*owned)
-        asked = {
+        request = {
             "protocols": [{"name": name, "metadata": metadata} for name in protocols],
             "rebalance_timeout_ms": REBALANCE_MS,
         }
-        self.base.send_join(who, **{**asked, **fields})
+        self.base.send_join(member, **{**request, **fields})
 
-    def hear_join(self, who: str) -> Any:
-        found = self.base.answer(who)
+    def receive_join(self, member: str) -> Any:
+        found = self.base.answer(member)
         if not found.error_code:
-            self.epochs[who] = found.generation_id
+            self.epochs[member] = found.generation_id
         return found
 
-    def join(self, who: str, *owned: int, **fields: Any) -> Any:
-        self.send_join(who, *owned, **fields)
-        found = self.hear_join(who)
+    def join(self, member: str, *owned: int, **fields: Any) -> Any:
+        self.send_join(member, *owned, **fields)
+        found = self.receive_join(member)
         if found.error_code == 79:
-            self.send_join(who, *owned, **{**fields, "member_id": found.member_id})
-            found = self.hear_join(who)
+            self.send_join(member, *owned, **{**fields, "member_id": found.member_id})
+            found = self.receive_join(member)
         return found
 
-    def sync(self, who: str, given: Mapping[str, bytes] = {}, **fields: Any) -> Any:
+    def sync(self, member: str, given: Mapping[str, bytes] = {}, **fields: Any) -> Any:
         assignments = [
             {"member_id": self.base.member_ids[one], "assignment": content} for one, content in given.items()
         ]
-        asked = {"generation_id": self.epochs[who], "assignments": assignments}
-        found = self.base.sync(who, **{**asked, **fields})
+        request = {"generation_id": self.epochs[member], "assignments": assignments}
+        found = self.base.sync(member, **{**request, **fields})
         if not found.error_code:
             assigned = _assigned(found.assignment)
-            self.owned[who] = assigned
+            self.owned[member] = assigned
         return found
 
-    def heartbeat(self, who: str, **fields: Any) -> Any:
-        return self.base.heartbeat(who, **{"generation_id": self.epochs[who], **fields})
+    def heartbeat(self, member: str, **fields: Any) -> Any:
+        return self.base.heartbeat(member, **{"generation_id": self.epochs[member], **fields})
 
-    def commit(self, who: str, partition: int = 0, epoch: int | None = None, **fields: Any) -> Any:
-        asked = {"generation_id_or_member_epoch": self.epochs[who] if epoch is None else epoch}
-        if who not in self.base.member_ids:
-            asked["member_id"] = who
-        return self.base.commit(who, 7, partition=partition, **{**asked, **fields})
+    def commit(self, member: str, partition: int = 0, epoch: int | None = None, **fields: Any) -> Any:
+        request = {"generation_id_or_member_epoch": self.epochs[member] if epoch is None else epoch}
+        if member not in self.base.member_ids:
+            request["member_id"] = member
+        return self.base.commit(member, 7, partition=partition, **{**request, **fields})
 
-    def stable_classic_group(self, *members: str, **fields: Any) -> None:
+    def form_classic_group(self, *members: str, **fields: Any) -> None:
         """Form a classic group whose members share the partitions in order; the first member leads."""
         share = PARTITIONS // len(members)
         given: dict[str, bytes] = {}
-        for number, who in enumerate(members):
-            given[who] = self.assignment(*range(number * share, (number + 1) * share))
+        for number, member in enumerate(members):
+            given[member] = self.assignment(*range(number * share, (number + 1) * share))
         leader, *others = members
         named = {"protocol_name": fields["protocols"][0]} if "protocols" in fields else {}
         self.join(leader, **fields)
         self.sync(leader, {leader: self.assignment(*range(PARTITIONS))}, **named)
-        for who in others:
-            self.base.begin_join(who, **self.begun(**fields))
+        for member in others:
+            self.base.begin_join(member, **self.join_request(**fields))
         if others:
-            self.base.is_waiting(others[-1])
+            self.base.note_waiting(others[-1])
             self.send_join(leader, member_id=self.base.member_ids[leader], **fields)
-            for who in members:
-                self.hear_join(who)
-            for who in others:
-                self.base.send_sync(who, generation_id=self.epochs[who])
+            for member in members:
+                self.receive_join(member)
+            for member in others:
+                self.base.send_sync(member, generation_id=self.epochs[member])
             self.sync(leader, given)
-            for who in others:
-                self.base.answer(who)
+            for member in others:
+                self.base.answer(member)
 
-    def begun(self, **fields: Any) -> dict[str, Any]:
+    def join_request(self, **fields: Any) -> dict[str, Any]:
         metadata = self.subscription()
-        asked = {
+        request = {
             "protocols": [{"name": "range", "metadata": metadata}],
             "rebalance_timeout_ms": REBALANCE_MS,
         }
-        return {**asked, **fields}
+        return {**request, **fields}
 
     # ---- both ------------------------------------------------------------------------------------
 
@@ -197,28 +199,28 @@ def _assigned(content: bytes) -> list[int]:
 
 @session
 def a_consumer_comes_to_a_classic_group_and_goes(s: MigrationSession) -> None:
-    s.stable_classic_group("anna", "bert")
+    s.form_classic_group("anna", "bert")
     s.commit("anna")
     s.describe()
-    s.come("m1")
+    s.consumer_join("m1")
     s.describe()
-    for who in ("anna", "bert"):
-        s.heartbeat(who)
-        s.sync(who)
-        s.commit(who)
+    for member in ("anna", "bert"):
+        s.heartbeat(member)
+        s.sync(member)
+        s.commit(member)
     s.join("anna")
     s.sync("anna")
     s.heartbeat("anna")
     s.commit("anna", epoch=1)
-    s.own("m1")
+    s.report_owned("m1")
     s.join("bert")
     s.sync("bert")
-    s.own("m1")
+    s.report_owned("m1")
     s.join("anna")
     s.sync("anna")
     s.describe()
     s.base.leave("bert")  # with two members, either might lead the classic group that follows
-    s.beat("m1", -1)
+    s.consumer_heartbeat("m1", -1)
     s.describe()
     s.commit("anna")
     s.heartbeat("anna")
@@ -230,34 +232,36 @@ def a_consumer_comes_to_a_classic_group_and_goes(s: MigrationSession) -> None:
 
 @session
 def one_classic_member_meets_one_consumer(s: MigrationSession) -> None:
-    s.stable_classic_group("anna")
-    s.come("m1")
+    s.form_classic_group("anna")
+    s.consumer_join("m1")
     s.heartbeat("anna")
     s.join("anna")
     s.sync("anna")
-    s.own("m1")
+    s.report_owned("m1")
     s.heartbeat("anna")
     s.describe()
     s.base.leave("anna")
-    s.own("m1")
+    s.report_owned("m1")
     s.describe()
-    s.beat("m1", -1)
+    s.consumer_heartbeat("m1", -1)
     s.describe()
     s.join("anna", member_id="")
     s.sync("anna", {"anna": s.assignment(*range(PARTITIONS))})
     s.describe()
     s.base.leave("anna")
-    s.come("m2")
+    s.consumer_join("m2")
     s.describe()
 
 
 @session
 def waiting_members_have_to_join_again(s: MigrationSession) -> None:
-    s.stable_classic_group("anna")
-    s.base.begin_join("bert", **s.begun())
-    s.base.is_waiting("bert")
-    s.come("m1", subscribed_topic_names=["other"])  # two new members might share what is free in either way
-    s.hear_join("bert")
+    s.form_classic_group("anna")
+    s.base.begin_join("bert", **s.join_request())
+    s.base.note_waiting("bert")
+    s.consumer_join(
+        "m1", subscribed_topic_names=["other"]
+    )  # two new members might share what is free in either way
+    s.receive_join("bert")
     s.describe()
     s.join("bert", member_id=s.base.member_ids["bert"])
     s.sync("bert")
@@ -266,15 +270,15 @@ def waiting_members_have_to_join_again(s: MigrationSession) -> None:
 
 @session
 def members_that_wait_for_the_leader_have_to_join_again(s: MigrationSession) -> None:
-    s.stable_classic_group("anna")
-    s.base.begin_join("bert", **s.begun())
-    s.base.is_waiting("bert")
+    s.form_classic_group("anna")
+    s.base.begin_join("bert", **s.join_request())
+    s.base.note_waiting("bert")
     s.send_join("anna", member_id=s.base.member_ids["anna"])
-    s.hear_join("anna")
-    s.hear_join("bert")
+    s.receive_join("anna")
+    s.receive_join("bert")
     s.base.send_sync("bert", generation_id=s.epochs["bert"])
-    s.base.is_waiting("bert")
-    s.come("m1", subscribed_topic_names=["other"])
+    s.base.note_waiting("bert")
+    s.consumer_join("m1", subscribed_topic_names=["other"])
     s.base.answer("bert")
     s.heartbeat("anna")
     s.describe()
@@ -285,15 +289,15 @@ def groups_that_cannot_be_upgraded(s: MigrationSession) -> None:
     s.join("anna", metadata=s.subscription())
     for given in (s.assignment(0, user_data=b"x"), b"\0\1\0\0", b"\xff\xff"):
         s.sync("anna", {"anna": given})
-        s.come("m1")
-        s.beat("m1", 3)
-        s.beat("m1", -1)
-        s.beat("m1", -2, instance_id="one")
+        s.consumer_join("m1")
+        s.consumer_heartbeat("m1", 3)
+        s.consumer_heartbeat("m1", -1)
+        s.consumer_heartbeat("m1", -2, instance_id="one")
         s.join("anna", member_id=s.base.member_ids["anna"])
     s.sync("anna", {"anna": s.assignment(0)})
     s.join("anna", member_id=s.base.member_ids["anna"], metadata=b"\0")
     s.sync("anna", {"anna": s.assignment(0)})
-    s.come("m1")
+    s.consumer_join("m1")
     s.describe()
 
 
@@ -301,7 +305,7 @@ def groups_that_cannot_be_upgraded(s: MigrationSession) -> None:
 def a_connect_group_is_not_upgraded(s: MigrationSession) -> None:
     s.join("anna", protocol_type="connect", metadata=b"worker")
     s.sync("anna", {"anna": b"tasks"}, protocol_type="connect")
-    s.come("m1")
+    s.consumer_join("m1")
     s.heartbeat("anna")
 
 
@@ -310,17 +314,17 @@ def a_connect_group_is_not_upgraded(s: MigrationSession) -> None:
 
 @session
 def a_classic_member_joins_a_consumer_group(s: MigrationSession) -> None:
-    s.come("m1")
+    s.consumer_join("m1")
     s.send_join("anna")
-    s.hear_join("anna")
+    s.receive_join("anna")
     s.describe()
     s.join("anna", metadata=s.subscription(rack="r1"))
     s.describe()
     s.sync("anna")
     s.heartbeat("anna")
-    s.own("m1", range(PARTITIONS))
+    s.report_owned("m1", range(PARTITIONS))
     s.heartbeat("anna")
-    s.own("m1")
+    s.report_owned("m1")
     s.heartbeat("anna")
     s.join("anna")
     s.sync("anna")
@@ -331,13 +335,13 @@ def a_classic_member_joins_a_consumer_group(s: MigrationSession) -> None:
         s.commit("anna", mine, epoch=s.epochs["anna"] + epoch)
     s.base.fetch_offsets()
     s.base.leave("anna")
-    s.own("m1")
+    s.report_owned("m1")
     s.describe()
 
 
 @session
 def requests_of_a_classic_member_that_are_rejected(s: MigrationSession) -> None:
-    s.come("m1")
+    s.consumer_join("m1")
     s.join("anna")
     s.sync("anna")
     for fields in (
@@ -349,7 +353,7 @@ def requests_of_a_classic_member_that_are_rejected(s: MigrationSession) -> None:
         {"group_instance_id": "one", "member_id": "nobody"},
     ):
         s.send_join("bert", **fields)  # type: ignore[arg-type]
-        s.hear_join("bert")
+        s.receive_join("bert")
     for fields in (
         {"generation_id": 1},
         {"generation_id": 99},
@@ -366,8 +370,8 @@ def requests_of_a_classic_member_that_are_rejected(s: MigrationSession) -> None:
 
 @session
 def members_leave_a_consumer_group_by_the_classic_request(s: MigrationSession) -> None:
-    s.come("m1")
-    s.come("m2", instance_id="two")
+    s.consumer_join("m1")
+    s.consumer_join("m2", instance_id="two")
     s.join("anna")
     s.join("bert", group_instance_id="three")
     leaving = [
@@ -389,18 +393,18 @@ def members_leave_a_consumer_group_by_the_classic_request(s: MigrationSession) -
 
 @session
 def a_cooperative_member_revokes_and_joins_again(s: MigrationSession) -> None:
-    s.stable_classic_group("anna", protocols=["cooperative-sticky"])
-    s.come("m1")
+    s.form_classic_group("anna", protocols=["cooperative-sticky"])
+    s.consumer_join("m1")
     s.heartbeat("anna")
     s.join("anna", *range(PARTITIONS), protocols=["cooperative-sticky"])
     s.describe()
     s.heartbeat("anna")
     s.sync("anna", protocol_name="cooperative-sticky")
-    s.own("m1")
+    s.report_owned("m1")
     s.join("anna", *s.owned["anna"], protocols=["cooperative-sticky"])
     s.sync("anna", protocol_name="cooperative-sticky")
     s.heartbeat("anna")
-    s.own("m1")
+    s.report_owned("m1")
     s.describe()
 
 
@@ -409,20 +413,20 @@ def a_cooperative_member_revokes_and_joins_again(s: MigrationSession) -> None:
 
 @session
 def static_members_change_their_protocol(s: MigrationSession) -> None:
-    s.stable_classic_group("anna", group_instance_id="one")
+    s.form_classic_group("anna", group_instance_id="one")
     old = s.base.member_ids["anna"]
-    s.come("m1", instance_id="one")
+    s.consumer_join("m1", instance_id="one")
     s.describe()
     s.heartbeat("anna", group_instance_id="one")
-    s.beat("m1", -2, instance_id="one")
+    s.consumer_heartbeat("m1", -2, instance_id="one")
     s.describe()
     s.join("anna", group_instance_id="one", member_id="")
     s.base.ids[old] = "<anna before>"
     s.describe()
     s.sync("anna", group_instance_id="one")
     s.heartbeat("anna", group_instance_id="one")
-    s.come("m2", instance_id="one")
-    s.come("m3", instance_id="one")
+    s.consumer_join("m2", instance_id="one")
+    s.consumer_join("m3", instance_id="one")
     s.join("bert", group_instance_id="one", metadata=s.subscription(topics=["other"]))
     s.describe()
     s.sync("bert", group_instance_id="one")
@@ -430,11 +434,11 @@ def static_members_change_their_protocol(s: MigrationSession) -> None:
 
 @session
 def a_static_member_takes_the_place_of_another(s: MigrationSession) -> None:
-    s.come("m1", instance_id="one")
+    s.consumer_join("m1", instance_id="one")
     s.join("anna", group_instance_id="two")
     s.sync("anna", group_instance_id="two")
-    s.own("m1")
-    s.own("m1")  # so that m1 no longer waits for partitions, which a classic group does not remember
+    s.report_owned("m1")
+    s.report_owned("m1")  # so that m1 no longer waits for partitions, which a classic group does not remember
     s.join("anna", group_instance_id="two", member_id=s.base.member_ids["anna"])
     s.sync("anna", group_instance_id="two")
     s.heartbeat("anna", group_instance_id="two")

@@ -43,7 +43,6 @@ produce("zeros", (0, lambda: bytes(200)))
 produce("two batches", (0, lambda: made()() + made()()))
 produce("tail", (0, lambda: made()() + b"\0" * 11))
 produce("tail of a header", (0, lambda: made()() + b"\0" * 61))
-produce("a compacted topic", (0, made()), topic=None)
 for field, values in {
     "magic": (0, 1, 3, -1),
     "crc": (0,),
@@ -91,7 +90,7 @@ def damaged(name: str, records: bytes, count: int, codec: Compression = Compress
 
 
 ONE, TWO = record(0, b"v"), record(0, b"v") + record(1, b"v")
-for what, content, counted in (
+for label, content, counted in (
     ("count 1000 for one", ONE, 1000),
     ("count 2^31-1 for one", ONE, 2**31 - 1),
     ("count 1 for two", TWO, 1),
@@ -105,7 +104,7 @@ for what, content, counted in (
     ("late", record(0, b"v", timestamp_delta=10**13), 1),
 ):
     for packed in (Compression.NONE, Compression.GZIP, Compression.ZSTD):
-        damaged(what, compress(packed, content), counted, packed)
+        damaged(label, compress(packed, content), counted, packed)
 # Not compressed only: Apache Kafka stores these records if they are compressed. It also stores records that
 # are not compressed and whose offset deltas are wrong, which no case has.
 damaged("negative length", varint(-5) + ONE[1:], 1)

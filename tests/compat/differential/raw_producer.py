@@ -30,13 +30,13 @@ class Producer:
                 producer_id=-1,
                 producer_epoch=-1,
             ),
-            lambda told: told.error_code not in LOADING | CONCURRENT,
+            lambda answer: answer.error_code not in LOADING | CONCURRENT,
         )
         assert answer.error_code == 0, answer
         self.producer_id, self.epoch = answer.producer_id, answer.producer_epoch
 
     @property
-    def who(self) -> dict[str, Any]:
+    def identity(self) -> dict[str, Any]:
         return {
             "transactional_id": self.transactional_id,
             "producer_id": self.producer_id,
@@ -44,20 +44,20 @@ class Producer:
         }
 
     def add_offsets(self) -> int:
-        asked = {**self.who, "group_id": self.group}
-        return self._until_free(lambda: self.client.call("add_offsets_to_txn", 3, **asked))
+        request = {**self.identity, "group_id": self.group}
+        return self._until_free(lambda: self.client.call("add_offsets_to_txn", 3, **request))
 
     def add_partition(self, partition: int = 0) -> int:
         topics = [{"name": self.topic, "partitions": [partition]}]
-        named = {f"v3_and_below_{name}": value for name, value in self.who.items()}
+        named = {f"v3_and_below_{name}": value for name, value in self.identity.items()}
         answer = eventually(
             lambda: self.client.call("add_partitions_to_txn", 3, v3_and_below_topics=topics, **named),
-            lambda told: _added(told) not in CONCURRENT,
+            lambda answer: _added(answer) not in CONCURRENT,
         )
         return _added(answer)
 
     def end(self, committed: bool) -> int:
-        code = self.client.call("end_txn", 3, committed=committed, **self.who).error_code
+        code = self.client.call("end_txn", 3, committed=committed, **self.identity).error_code
         eventually(self.state, lambda state: not state.startswith("Prepare"))
         return int(code)
 
@@ -85,7 +85,7 @@ class Producer:
 
     def commit(self, version: int, offset: int = 5, **fields: Any) -> list[int]:
         """Commit an offset for partitions 0 and 7, and return the codes of TxnOffsetCommit."""
-        asked = {**self.who, "group_id": self.group, **fields}
+        request = {**self.identity, "group_id": self.group, **fields}
         answer = self.client.call(
             "txn_offset_commit",
             version,
@@ -98,13 +98,13 @@ class Producer:
                     ],
                 }
             ],
-            **asked,
+            **request,
         )
         partitions = sorted(only(answer.topics).partitions, key=lambda one: one.partition_index)
         return [int(one.error_code) for one in partitions]
 
     def _until_free(self, ask: Callable[[], Any]) -> int:
-        return int(eventually(ask, lambda told: told.error_code not in CONCURRENT).error_code)
+        return int(eventually(ask, lambda answer: answer.error_code not in CONCURRENT).error_code)
 
 
 def _added(answer: Any) -> int:

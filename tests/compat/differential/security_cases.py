@@ -152,8 +152,8 @@ def credentials(name: str, *upsertions: tuple[str, int, int], deletions: Any = (
     case("alter_user_scram_credentials", name, ask)
 
 
-def described_users(name: str, *users: str, everybody: bool = False) -> None:
-    named = None if everybody else [{"name": user} for user in users]
+def described_users(name: str, *users: str, all_users: bool = False) -> None:
+    named = None if all_users else [{"name": user} for user in users]
     case("describe_user_scram_credentials", name, {"users": named})
 
 
@@ -184,7 +184,7 @@ credentials("removed of an unknown mechanism", deletions=[("differ-alice", 9)])
 credentials("removed", deletions=[("differ-carol", 1)])
 credentials("nothing")
 
-described_users("everybody", everybody=True)
+described_users("everybody", all_users=True)
 described_users("nobody named")
 described_users("some", "differ-alice", "differ-bob")
 described_users("unknown", "nobody", "differ-alice")

@@ -45,26 +45,28 @@ class ShareSession:
 
     # ---- requests --------------------------------------------------------------------------------
 
-    def ask(self, who: str, api: str, **fields: Any) -> Any:
-        return self.base.ask(who, api, **fields)
+    def ask(self, member: str, api: str, **fields: Any) -> Any:
+        return self.base.ask(member, api, **fields)
 
-    def raw(self, who: str, **fields: Any) -> Any:
+    def raw(self, member: str, **fields: Any) -> Any:
         """Send a heartbeat of the group with exactly these fields."""
-        return self.ask(who, "share_group_heartbeat", **{"group_id": self.group, **fields})
+        return self.ask(member, "share_group_heartbeat", **{"group_id": self.group, **fields})
 
-    def beat(self, who: str, **fields: Any) -> Any:
+    def heartbeat(self, member: str, **fields: Any) -> Any:
         """Send a heartbeat with the member's current epoch."""
-        found = self.raw(who, **{"member_id": who, "member_epoch": self.epochs.get(who, 0), **fields})
+        found = self.raw(
+            member, **{"member_id": member, "member_epoch": self.epochs.get(member, 0), **fields}
+        )
         if not found.error_code:
-            self.epochs[who] = found.member_epoch
+            self.epochs[member] = found.member_epoch
         return found
 
-    def join(self, who: str, *names: str, **fields: Any) -> Any:
-        asked = {"member_epoch": 0, "subscribed_topic_names": list(names) if names else [self.topic]}
-        return self.beat(who, **{**asked, **fields})
+    def join(self, member: str, *names: str, **fields: Any) -> Any:
+        request = {"member_epoch": 0, "subscribed_topic_names": list(names) if names else [self.topic]}
+        return self.heartbeat(member, **{**request, **fields})
 
-    def leave(self, who: str) -> Any:
-        return self.raw(who, member_id=who, member_epoch=-1)
+    def leave(self, member: str) -> Any:
+        return self.raw(member, member_id=member, member_epoch=-1)
 
     def describe(self) -> Any:
         return self.ask("admin", "share_group_describe", group_ids=[self.group])
@@ -95,27 +97,27 @@ class ShareSession:
         """Note how ListGroups lists this group."""
         with WireClient(self.base.bootstrap, client_id="admin") as client:
             found = client.call("list_groups", 5, states_filter=list(states), types_filter=list(types)).groups
-        told = [
+        listed = [
             (one.protocol_type, one.group_state, one.group_type)
             for one in found
             if one.group_id == self.group
         ]
-        self.base.answers.append((f"list {states} {types}", [list(one) for one in told]))
+        self.base.answers.append((f"list {states} {types}", [list(one) for one in listed]))
 
     # ---- what is not compared --------------------------------------------------------------------
 
-    def until_begun(self, **partitions: int) -> None:
-        """Wait until so many partitions of the topics are initialized, and a new target may be computed."""
+    def wait_until_initialized(self, **partitions: int) -> None:
+        """Wait until these numbers of partitions are initialized, and a new target may be computed."""
 
         def look() -> dict[str, int]:
             with WireClient(self.base.bootstrap) as client:
-                asked = [{"group_id": self.group, "topics": None}]
-                group = only(client.call("describe_share_group_offsets", 1, groups=asked).groups)
+                request = [{"group_id": self.group, "topics": None}]
+                group = only(client.call("describe_share_group_offsets", 1, groups=request).groups)
             return {one.topic_name: len(one.partitions) for one in group.topics}
 
         names = {"first": self.topic, "second": self.second}
         wanted = {names[name]: count for name, count in partitions.items()}
-        found = eventually(look, lambda told: told == wanted)
+        found = eventually(look, lambda listing: listing == wanted)
         assert found == wanted, found
         time.sleep(ASSIGNMENT_INTERVAL_S)
 
@@ -128,7 +130,7 @@ class ShareSession:
     def logged(self) -> list[tuple[str, Any]]:
         """Return the records in their order; neighbours of one kind are sorted by key."""
         found: list[tuple[str, Any]] = []
-        records = eventually(self.base.logged, has_begun)
+        records = eventually(self.base.logged, is_initialized)
         for _, same in groupby(records, key=lambda one: (one[0].split()[0], one[1] is None)):
             found += sorted(same, key=lambda one: one[0])
         # Kafka also writes states that have not changed, and target topics without any partition.
@@ -136,10 +138,10 @@ class ShareSession:
         return [one for place, one in enumerate(written) if place == 0 or one != written[place - 1]]
 
 
-def has_begun(records: Sequence[tuple[str, Any]]) -> bool:
+def is_initialized(records: Sequence[tuple[str, Any]]) -> bool:
     """Return True if no state of a partition is left to initialize, by the last record about it."""
-    told = [value for key, value in records if key.startswith("ShareGroupStatePartitionMetadata")]
-    return not (told and told[-1] and told[-1]["initializing_topics"])
+    values = [value for key, value in records if key.startswith("ShareGroupStatePartitionMetadata")]
+    return not (values and values[-1] and values[-1]["initializing_topics"])
 
 
 def without_empty(value: Any) -> Any:
@@ -163,21 +165,21 @@ def share_session(script: ShareScript) -> ShareScript:
 @share_session
 def one_member_from_join_to_delete(s: ShareSession) -> None:
     s.describe()
-    s.beat("anna", member_epoch=5)
+    s.heartbeat("anna", member_epoch=5)
     s.leave("anna")
     s.join("anna")
     s.describe()
-    s.until_begun(first=3)
-    s.beat("anna")
+    s.wait_until_initialized(first=3)
+    s.heartbeat("anna")
     s.describe()
-    s.beat("anna")
-    s.beat("anna", subscribed_topic_names=[s.topic])
-    s.beat("anna", member_epoch=s.epochs["anna"] + 1)
-    s.beat("anna", member_epoch=s.epochs["anna"] - 1)
-    s.beat("anna", member_epoch=1)
-    s.beat("anna", member_id="nobody", member_epoch=1)
-    s.beat("anna", member_id="nobody", member_epoch=-1)
-    s.beat("anna", rack_id="r1")
+    s.heartbeat("anna")
+    s.heartbeat("anna", subscribed_topic_names=[s.topic])
+    s.heartbeat("anna", member_epoch=s.epochs["anna"] + 1)
+    s.heartbeat("anna", member_epoch=s.epochs["anna"] - 1)
+    s.heartbeat("anna", member_epoch=1)
+    s.heartbeat("anna", member_id="nobody", member_epoch=1)
+    s.heartbeat("anna", member_id="nobody", member_epoch=-1)
+    s.heartbeat("anna", rack_id="r1")
     s.describe()
     s.join("anna")
     s.base.delete()
@@ -194,60 +196,60 @@ def invalid_heartbeats(s: ShareSession) -> None:
     s.join("anna", member_id=" ")
     s.join("anna", member_id="m" * 37)
     s.join("anna", member_id="m" * 36)
-    s.until_begun(first=3)
+    s.wait_until_initialized(first=3)
     s.join("anna", group_id="")
     s.join("anna", group_id=" ")
     s.join("anna", rack_id="")
     s.join("anna", subscribed_topic_names=None)
     s.join("anna", subscribed_topic_names=[])
-    s.beat("anna", member_epoch=-2)
+    s.heartbeat("anna", member_epoch=-2)
     s.ask("admin", "share_group_describe", group_ids=["", s.group])
 
 
 @share_session
 def members_share_partitions(s: ShareSession) -> None:
     s.join("anna")
-    s.until_begun(first=3)
-    s.beat("anna")
-    for who in ("bert", "carl", "dora", "emil"):
+    s.wait_until_initialized(first=3)
+    s.heartbeat("anna")
+    for member in ("bert", "carl", "dora", "emil"):
         s.pause()
-        s.join(who)
+        s.join(member)
         s.describe()
-    for who in ("anna", "bert", "carl", "dora", "emil"):
-        s.beat(who)
+    for member in ("anna", "bert", "carl", "dora", "emil"):
+        s.heartbeat(member)
     s.describe()
     s.leave("bert")
     s.pause()
-    for who in ("anna", "carl", "dora", "emil"):
-        s.beat(who)
+    for member in ("anna", "carl", "dora", "emil"):
+        s.heartbeat(member)
     s.describe()
     s.leave("dora")
     s.leave("emil")
     s.pause()
-    for who in ("anna", "carl"):
-        s.beat(who)
+    for member in ("anna", "carl"):
+        s.heartbeat(member)
     s.describe()
 
 
 @share_session
 def members_of_different_topics(s: ShareSession) -> None:
     s.join("anna", s.topic, s.second)
-    s.until_begun(first=3, second=2)
-    s.beat("anna")
+    s.wait_until_initialized(first=3, second=2)
+    s.heartbeat("anna")
     s.pause()
     s.join("bert", s.second)
     s.pause()
-    s.beat("anna")
+    s.heartbeat("anna")
     s.describe()
-    s.beat("anna", subscribed_topic_names=[s.topic])
+    s.heartbeat("anna", subscribed_topic_names=[s.topic])
     s.describe()
     s.pause()
-    s.beat("bert")
-    s.beat("anna")
+    s.heartbeat("bert")
+    s.heartbeat("anna")
     s.describe()
-    s.beat("bert", subscribed_topic_names=["no-such-topic"])
+    s.heartbeat("bert", subscribed_topic_names=["no-such-topic"])
     s.pause()
-    s.beat("anna")
+    s.heartbeat("anna")
     s.describe()
 
 
@@ -263,7 +265,7 @@ def offsets_are_described_altered_and_deleted(s: ShareSession) -> None:
     s.list_groups()
     s.delete_offsets(s.second)
     s.join("anna", s.topic)
-    s.until_begun(first=3)
+    s.wait_until_initialized(first=3)
     s.alter((s.topic, {0: 0}))
     s.delete_offsets(s.topic)
     s.offsets()
@@ -281,7 +283,7 @@ def offsets_are_described_altered_and_deleted(s: ShareSession) -> None:
 def a_share_group_is_listed(s: ShareSession) -> None:
     s.list_groups()
     s.join("anna")
-    s.until_begun(first=3)
+    s.wait_until_initialized(first=3)
     s.list_groups()
     s.list_groups(["stable"])
     s.list_groups(["Empty"])
@@ -297,7 +299,7 @@ def a_share_group_is_listed(s: ShareSession) -> None:
 @share_session
 def other_protocols_meet_a_share_group(s: ShareSession) -> None:
     s.join("anna")
-    s.until_begun(first=3)
+    s.wait_until_initialized(first=3)
     for _ in range(2):  # with a member, and without
         s.base.describe()
         s.ask("admin", "consumer_group_describe", group_ids=[s.group])
@@ -331,7 +333,7 @@ def a_share_member_meets_other_groups(s: ShareSession) -> None:
     s.base.commit_from_outside(5)
     for _ in range(3):  # a group that only has offsets, a classic group, a consumer group
         s.join("anna")
-        s.beat("anna", member_epoch=1)
+        s.heartbeat("anna", member_epoch=1)
         s.leave("anna")
         s.describe()
         s.alter((s.topic, {0: 0}))

@@ -15,9 +15,9 @@ from tests.compat.differential.acl_servers import (
     start_ottla_with_users,
 )
 from tests.compat.differential.compare import Difference
-from tests.compat.java.jars import why_not
+from tests.compat.java.jars import reason_to_skip
 
-PATIENCE_S = 60.0
+TIMEOUT_S = 60.0
 APIS = sorted({case.api for case in CASES})
 
 pytestmark = [pytest.mark.slow, pytest.mark.java]
@@ -32,7 +32,7 @@ def ottla_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def kafka_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    if (reason := why_not()) is not None:
+    if (reason := reason_to_skip()) is not None:
         pytest.skip(reason)
     server, address = start_kafka_with_users(tmp_path_factory.mktemp("kafka-acls"))
     yield address
@@ -68,9 +68,9 @@ def test_an_expression_finds_the_topics_that_the_member_may_describe(
 
     for address in (ottla_address, kafka_address):
         with log_in(address, allowed.user) as client:
-            beat = partial(client.call, "consumer_group_heartbeat", 1, group_id=names.group)
-            beat(member_id="m", member_epoch=-1)  # the member that the comparison left behind
-            answer = beat(
+            heartbeat = partial(client.call, "consumer_group_heartbeat", 1, group_id=names.group)
+            heartbeat(member_id="m", member_epoch=-1)  # the member that the comparison left behind
+            answer = heartbeat(
                 member_id="late",
                 member_epoch=0,
                 rebalance_timeout_ms=10_000,
@@ -78,15 +78,16 @@ def test_an_expression_finds_the_topics_that_the_member_may_describe(
                 subscribed_topic_regex=wanted,
             )
             assert answer.error_code == 0, answer
-            deadline = time.monotonic() + PATIENCE_S
+            deadline = time.monotonic() + TIMEOUT_S
             assigned: set[bytes] = set()
             while not assigned:
                 assert time.monotonic() < deadline, f"{address} assigns nothing"
                 time.sleep(0.5)
-                answer = beat(member_id="late", member_epoch=answer.member_epoch)
+                answer = heartbeat(member_id="late", member_epoch=answer.member_epoch)
                 assert answer.error_code == 0, answer
-                told = answer.assignment.topic_partitions if answer.assignment is not None else ()
-                assigned = {bytes(one.topic_id) for one in told}
-            asked = [{"topic_id": one, "name": None} for one in assigned]
-            found = client.call("metadata", 12, topics=asked).topics
+                assignment = answer.assignment.topic_partitions if answer.assignment is not None else ()
+                assigned = {bytes(one.topic_id) for one in assignment}
+            by_id = [{"topic_id": one, "name": None} for one in assigned]
+            found = client.call("metadata", 12, topics=by_id).topics
             assert [one.name for one in found] == [names.topic]
+            heartbeat(member_id="late", member_epoch=-1)

@@ -1,30 +1,29 @@
 """Fetch sessions over topics that are deleted and created again, at Ottla and at Apache Kafka 4.3.1."""
 
-import os
 from collections.abc import Sequence
 from typing import Any, Self
 
 import pytest
 
+from tests.compat.differential.test_group_sessions import unique
 from tests.compat.servers import Server
 from tests.compat.wire_client import WireClient, eventually, only
 
 pytestmark = [pytest.mark.slow, pytest.mark.java]
-RUN = os.urandom(3).hex()
 UNKNOWN_TOPIC_OR_PARTITION = 3
 FIRST_VERSION_WITH_IDS = 13
 NONE = bytes(16)
 
 
 class Reader:
-    """One client, and what its fetches returned: if there is a session, and partitions with their errors."""
+    """A client and the results of its fetches: if there is a session, and the errors of the partitions."""
 
     def __init__(self, server: Server, version: int) -> None:
         self._client = WireClient(server.bootstrap)
         self._version = version
-        self._name = f"sessions-{RUN}-{version}"
+        self._name = unique(f"sessions-{version}")
         self._ids: list[bytes] = []  # of the topic, one for each creation
-        self.told: list[tuple[bool, list[tuple[int, Any]]]] = []
+        self.answers: list[tuple[bool, list[tuple[int, Any]]]] = []
 
     def __enter__(self) -> Self:
         return self
@@ -45,7 +44,7 @@ class Reader:
         self._until(lambda code: code == UNKNOWN_TOPIC_OR_PARTITION)
 
     def _until(self, is_reached: Any) -> None:
-        """Wait until the node that serves the fetches has the topic, or no longer has it."""
+        """Wait until a fetch from the topic returns the expected error code."""
         eventually(
             lambda: self._fetch(12, 0, -1, [{"topic": self._name, "partitions": [_FROM_THE_START]}]),
             lambda found: is_reached(only(only(found.responses).partitions).error_code),
@@ -62,7 +61,7 @@ class Reader:
         )
         assert found.error_code == 0
         names = ["", *self._ids] if self._version >= FIRST_VERSION_WITH_IDS else [self._name]
-        self.told.append(
+        self.answers.append(
             (
                 found.session_id != 0,
                 [
@@ -131,7 +130,7 @@ def play(reader: Reader) -> list[tuple[bool, list[tuple[int, Any]]]]:
     reader.read(0, -1, 0)
     reader.read(session, 8, forgets=[0])
     reader.read(late, 3, forgets=[0])
-    return reader.told
+    return reader.answers
 
 
 @pytest.mark.parametrize("version", [12, 13, 17])

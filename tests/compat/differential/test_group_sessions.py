@@ -46,7 +46,7 @@ def servers(ottla: Server, reference: Server) -> tuple[Server, Server]:
 @pytest.mark.parametrize("age", VERSIONS)
 @pytest.mark.parametrize("script", [script for _, script in SESSIONS], ids=[name for name, _ in SESSIONS])
 def test_both_answer_and_log_the_same(servers: tuple[Server, Server], script: Script, age: str) -> None:
-    group = anew(f"{script.__name__}-{age}")
+    group = unique(f"{script.__name__}-{age}")
 
     def play(server: Server) -> Session:
         base = session_on(server, group, TOPIC, age)
@@ -71,7 +71,7 @@ def test_consumer_groups_answer_and_log_the_same(
 ) -> None:
     """KIP-848."""
 
-    group = anew(f"consumer-{script.__name__}-{age}")
+    group = unique(f"consumer-{script.__name__}-{age}")
 
     def play(server: Server) -> ConsumerSession:
         base = session_on(server, group, TOPIC, age)
@@ -87,7 +87,7 @@ def test_consumer_groups_answer_and_log_the_same(
 def test_groups_that_change_their_protocol_answer_and_log_the_same(
     servers: tuple[Server, Server], script: migration_sessions.Script
 ) -> None:
-    group = anew(script.__name__)
+    group = unique(script.__name__)
 
     def play(server: Server) -> MigrationSession:
         base = session_on(server, group, MIGRATED, "new")
@@ -99,7 +99,7 @@ def test_groups_that_change_their_protocol_answer_and_log_the_same(
     assert ours.logged() == theirs.logged()
 
 
-def anew(name: str) -> str:
+def unique(name: str) -> str:
     """Return a new group id, so that a test that is repeated does not find the group of its first run."""
     return f"{name}-{os.urandom(3).hex()}"
 

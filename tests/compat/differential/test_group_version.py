@@ -20,18 +20,18 @@ def test_without_the_feature_consumer_groups_are_an_unsupported_version(
 ) -> None:
     server: Server = request.getfixturevalue(name)
     with WireClient(server.bootstrap) as client:
-        beat = partial(heartbeat, client)
-        assert eventually(beat, lambda code: code == 0) == 0
+        send = partial(heartbeat, client)
+        assert eventually(send, lambda code: code == 0) == 0
         try:
             set_level(client, 0, SAFE_DOWNGRADE)
-            assert eventually(beat, lambda code: code != 0) == UNSUPPORTED_VERSION
+            assert eventually(send, lambda code: code != 0) == UNSUPPORTED_VERSION
             described = client.call("consumer_group_describe", 1, group_ids=[GROUP])
             assert only(described.groups).error_code == UNSUPPORTED_VERSION
-            told = client.call("api_versions", 4, client_software_name="x", client_software_version="1")
-            assert "group.version" not in [one.name for one in told.finalized_features]
+            response = client.call("api_versions", 4, client_software_name="x", client_software_version="1")
+            assert "group.version" not in [one.name for one in response.finalized_features]
             assert (0, 1) in [
                 (one.min_version, one.max_version)
-                for one in told.supported_features
+                for one in response.supported_features
                 if one.name == "group.version"
             ]
             listed = client.call("list_groups", 5, types_filter=["consumer"], states_filter=[])
@@ -39,7 +39,7 @@ def test_without_the_feature_consumer_groups_are_an_unsupported_version(
         finally:
             set_level(client, 1, UPGRADE)
         # The group is still there, and so is its member.
-        assert eventually(beat, lambda code: code == 0) == 0
+        assert eventually(send, lambda code: code == 0) == 0
 
 
 def set_level(client: WireClient, level: int, kind: int) -> None:

@@ -12,12 +12,12 @@ from tests.compat.differential.compare import prime
 from tests.compat.differential.group_sessions import VERSIONS
 from tests.compat.differential.share_sessions import SHARE_SESSIONS, SHARE_VERSIONS, ShareScript, ShareSession
 from tests.compat.differential.test_group_sessions import (
-    anew,
     assert_same_answers,
     finished,
     has,
     on_both,
     session_on,
+    unique,
 )
 from tests.compat.servers import Server
 from tests.compat.wire_client import WireClient, eventually, only
@@ -73,7 +73,7 @@ def test_share_groups_answer_and_log_the_same(
     servers: tuple[Server, Server], script: ShareScript, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(VERSIONS, "share", VERSIONS["new"] | SHARE_VERSIONS)
-    group = anew(script.__name__[:24])
+    group = unique(script.__name__[:24])
 
     def play(server: Server) -> ShareSession:
         base = session_on(server, group, TOPIC, "share")

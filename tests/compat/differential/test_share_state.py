@@ -25,8 +25,9 @@ VERSIONS = {
     "delete_share_group_state": 0,
     "read_share_group_state_summary": 1,
 }
-# Codes that a request of another node may get for a moment, on either server.
+# Transient codes, which a request between nodes may get for a moment, on either server.
 NOT_YET = {14, 15, 16}
+UNKNOWN_TOPIC = 3
 TOPIC = f"of-share-states-{os.urandom(3).hex()}"
 UNKNOWN_TOPIC_ID = bytes(15) + b"\x09"
 
@@ -40,12 +41,13 @@ def test_a_session_gets_the_same_answers(ottla: Server, reference: Server) -> No
 
 def session(server: Server, random: Random) -> list[tuple[str, Any, Any]]:
     """Return random requests, some about several partitions, and the responses without topic ids."""
-    told = []
+    answers = []
     with WireClient(server.bootstrap) as client:
-        topic_id = made_topic(client, TOPIC)
+        topic_id = create_topic(client, TOPIC)
         for group in ("g", "é"):
             for partition in range(PARTITIONS):
-                found(client, f"{group}:{uuid_to_text(topic_id)}:{partition}")
+                find_coordinator(client, f"{group}:{uuid_to_text(topic_id)}:{partition}")
+        wait_until_known(client, topic_id)
         starts: dict[tuple[str, int], int] = {}
         for _ in range(STEPS):
             api, group, partitions = random_request(random)
@@ -57,17 +59,17 @@ def session(server: Server, random: Random) -> list[tuple[str, Any, Any]]:
                         one["start_offset"] = least
             is_known = random.random() < 0.9
             topics = [{"topic_id": topic_id if is_known else UNKNOWN_TOPIC_ID, "partitions": partitions}]
-            answer = asked(client, api, group, topics)
-            told.append((api, (group, is_known, partitions), results(answer, VERSIONS[api])))
+            answer = call_api(client, api, group, topics)
+            answers.append((api, (group, is_known, partitions), results(answer, VERSIONS[api])))
             for one in partitions:
                 place, start_offset = (group, one["partition"]), one.get("start_offset", -1)
                 if is_known and start_offset != -1:
                     starts[place] = max(start_offset, starts.get(place, -1))  # also if it was rejected
         for api in VERSIONS:
-            told.append((api, "nothing", results(asked(client, api, "g", []), VERSIONS[api])))
+            answers.append((api, "nothing", results(call_api(client, api, "g", []), VERSIONS[api])))
             no_group = [{"topic_id": topic_id, "partitions": [partition_of(random, api, 0)]}]
-            told.append((api, "no group", results(asked(client, api, "", no_group), VERSIONS[api])))
-    return told
+            answers.append((api, "no group", results(call_api(client, api, "", no_group), VERSIONS[api])))
+    return answers
 
 
 def random_request(random: Random) -> tuple[str, str, list[dict[str, Any]]]:
@@ -109,7 +111,7 @@ def random_batch(random: Random) -> dict[str, int]:
     }
 
 
-def asked(client: WireClient, api: str, group: str, topics: list[dict[str, Any]]) -> Any:
+def call_api(client: WireClient, api: str, group: str, topics: list[dict[str, Any]]) -> Any:
     def ask() -> Any:
         return client.call(api, VERSIONS[api], group_id=group, topics=topics)
 
@@ -129,7 +131,7 @@ def results(answer: Any, version: int) -> list[Any]:
     return sorted(partitions, key=lambda one: one["partition"])
 
 
-def made_topic(client: WireClient, name: str) -> bytes:
+def create_topic(client: WireClient, name: str) -> bytes:
     topic = {
         "name": name,
         "num_partitions": PARTITIONS,
@@ -140,15 +142,31 @@ def made_topic(client: WireClient, name: str) -> bytes:
     client.call("create_topics", 7, topics=[topic], timeout_ms=20_000, validate_only=False)
     answer = eventually(
         lambda: client.call("metadata", 12, topics=[{"name": name}]),
-        lambda told: only(told.topics).error_code == 0 and len(only(told.topics).partitions) == PARTITIONS,
+        lambda answer: (
+            only(answer.topics).error_code == 0 and len(only(answer.topics).partitions) == PARTITIONS
+        ),
     )
     return bytes(only(answer.topics).topic_id)
 
 
-def found(client: WireClient, key: str) -> Any:
+def wait_until_known(client: WireClient, topic_id: bytes) -> None:
+    """Wait until the share coordinator knows a topic, which may be a moment after Metadata has it."""
+    partitions = [{"partition": index, "leader_epoch": -1} for index in range(PARTITIONS)]
+    eventually(
+        lambda: call_api(
+            client,
+            "read_share_group_state_summary",
+            "g",
+            [{"topic_id": topic_id, "partitions": partitions}],
+        ),
+        lambda answer: all(one.error_code != UNKNOWN_TOPIC for one in only(answer.results).partitions),
+    )
+
+
+def find_coordinator(client: WireClient, key: str) -> Any:
     answer = eventually(
         lambda: client.call("find_coordinator", 6, key_type=2, coordinator_keys=[key]),
-        lambda told: only(told.coordinators).error_code not in NOT_YET,
+        lambda answer: only(answer.coordinators).error_code not in NOT_YET,
         60,
     )
     return only(answer.coordinators)
@@ -161,7 +179,7 @@ def test_both_reject_a_key_that_names_no_share_partition(ottla: Server, referenc
     codes = []
     for server in (ottla, reference):
         with WireClient(server.bootstrap) as client:
-            codes.append(found(client, key).error_code)
+            codes.append(find_coordinator(client, key).error_code)
 
     assert codes[0] == codes[1]
 
@@ -178,12 +196,12 @@ def test_both_reject_keys_of_share_partitions_before_version_6(ottla: Server, re
 
 
 def test_the_feature_is_that_of_kafka_4_4_and_the_apis_are_the_same(ottla: Server, reference: Server) -> None:
-    """Level 2 is that of dead letters (KAFKA-20415), which 4.3.1 does not have."""
-    told = []
+    """Level 2 brings dead letters (KAFKA-20415), which 4.3.1 does not have."""
+    results = []
     for server in (ottla, reference):
         with WireClient(server.bootstrap) as client:
             answer = client.call("api_versions", 4, client_software_name="x", client_software_version="1")
-            told.append(
+            results.append(
                 [
                     [
                         (one.min_version, one.max_version)
@@ -203,52 +221,59 @@ def test_the_feature_is_that_of_kafka_4_4_and_the_apis_are_the_same(ottla: Serve
                 ]
             )
 
-    assert told[0][:2] == [[(0, 2)], [2]] and told[1][:2] == [[(0, 1)], [1]]
-    assert told[0][2] == told[1][2]
+    assert results[0][:2] == [[(0, 2)], [2]] and results[1][:2] == [[(0, 1)], [1]]
+    assert results[0][2] == results[1][2]
 
 
 def test_both_turn_the_feature_off_and_on(ottla: Server, reference: Server) -> None:
     """Nodes are served at every level; clients of share groups are not."""
-    told: list[list[Any]] = []
+    codes_of_both: list[list[Any]] = []
     for server in (ottla, reference):
         with WireClient(server.bootstrap) as client:
-            topic_id = made_topic(client, f"{TOPIC}-level")
-            found(client, f"g:{uuid_to_text(topic_id)}:0")
-            codes: list[Any] = [level_set(client, 0, UPGRADE), level_set(client, 0, SAFE_DOWNGRADE)]
+            topic_id = create_topic(client, f"{TOPIC}-level")
+            find_coordinator(client, f"g:{uuid_to_text(topic_id)}:0")
+            initial = levels(client)
+            codes: list[Any] = [set_level(client, 0, UPGRADE), set_level(client, 0, SAFE_DOWNGRADE)]
             try:
                 codes.append(finalized(client, 0))
                 partition = {"partition": 0, "leader_epoch": 0}
                 topics = [{"topic_id": topic_id, "partitions": [partition]}]
-                summary = asked(client, "read_share_group_state_summary", "g", topics)
+                summary = call_api(client, "read_share_group_state_summary", "g", topics)
                 codes += [one["error_code"] for one in results(summary, 1)]
-                codes.append(level_set(client, 3, UPGRADE))
+                codes.append(set_level(client, 3, UPGRADE))
             finally:
-                codes.append(level_set(client, 1, UPGRADE))
+                codes.append(set_level(client, 1, UPGRADE))
             codes.append(finalized(client, 1))
-            told.append(codes)
+            codes_of_both.append(codes)
+            # Ottla starts with level 2, which the other tests rely on.
+            set_level(client, only(initial), UPGRADE)
+            assert finalized(client, only(initial)) == initial
 
-    assert told[0] == told[1] and told[0][2] == [] and told[0][-1] == [1]
+    assert codes_of_both[0] == codes_of_both[1] and codes_of_both[0][2] == [] and codes_of_both[0][-1] == [1]
 
 
-def level_set(client: WireClient, level: int, kind: int) -> int:
+def set_level(client: WireClient, level: int, kind: int) -> int:
     update = {"feature": "share.version", "max_version_level": level, "upgrade_type": kind}
     answer = client.call("update_features", 2, timeout_ms=5000, feature_updates=[update], validate_only=False)
     return int(answer.error_code)
 
 
 def finalized(client: WireClient, level: int) -> list[int]:
-    def levels() -> list[int]:
-        answer = client.call("api_versions", 4, client_software_name="x", client_software_version="1")
-        return [one.max_version_level for one in answer.finalized_features if one.name == "share.version"]
+    """Wait for the level of the feature, and return it as `levels` does."""
+    return eventually(lambda: levels(client), lambda found: found == ([level] if level else []))
 
-    return eventually(levels, lambda told: told == ([level] if level else []))
+
+def levels(client: WireClient) -> list[int]:
+    """Return the finalized level of the feature; there is none at level 0."""
+    answer = client.call("api_versions", 4, client_software_name="x", client_software_version="1")
+    return [one.max_version_level for one in answer.finalized_features if one.name == "share.version"]
 
 
 def test_kafkas_formatter_reads_our_topic(ottla: Server, tools: KafkaTools) -> None:
-    name = f"{TOPIC}-formatted"
+    group_id = f"formatted-{os.urandom(3).hex()}"
     with WireClient(ottla.bootstrap) as client:
-        topic_id = made_topic(client, name)
-        found(client, f"formatted:{uuid_to_text(topic_id)}:0")
+        topic_id = create_topic(client, f"{TOPIC}-{group_id}")
+        find_coordinator(client, f"{group_id}:{uuid_to_text(topic_id)}:0")
         batch = {"first_offset": 5, "last_offset": 9, "delivery_state": 2, "delivery_count": 3}
         write = {
             "partition": 0,
@@ -264,7 +289,7 @@ def test_kafkas_formatter_reads_our_topic(ottla: Server, tools: KafkaTools) -> N
             ("write_share_group_state", write),
             ("delete_share_group_state", {"partition": 0}),
         ):
-            answer = asked(client, api, "formatted", [{"topic_id": topic_id, "partitions": [fields]}])
+            answer = call_api(client, api, group_id, [{"topic_id": topic_id, "partitions": [fields]}])
             assert only(only(answer.results).partitions).error_code == 0
 
     printed = tools.run(
@@ -276,7 +301,7 @@ def test_kafkas_formatter_reads_our_topic(ottla: Server, tools: KafkaTools) -> N
 
     starts = [match.start() for match in re.finditer(r'\{"key":\{"type":', printed)]
     records = [json.JSONDecoder().raw_decode(printed, start)[0] for start in starts]
-    ours = [one for one in records if one["key"]["data"]["groupId"] == "formatted"]
+    ours = [one for one in records if one["key"]["data"]["groupId"] == group_id]
     assert [one["key"]["type"] for one in ours] == [0, 1, 0]
     assert ours[0]["key"]["data"]["topicId"] == uuid_to_text(topic_id)
     snapshot, update = ours[0]["value"]["data"], ours[1]["value"]["data"]

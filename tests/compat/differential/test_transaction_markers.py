@@ -11,6 +11,7 @@ import pytest
 
 from ottla.logstore.record import marker_of_batch
 from ottla.logstore.record_batch import iterate_headers
+from ottla.node.coordinators.key_partition import partition_for
 from tests.compat.differential.raw_producer import LOADING, Producer
 from tests.compat.servers import Server
 from tests.compat.wire_client import WireClient, eventually, only, plain
@@ -34,7 +35,7 @@ def fetched(client: WireClient) -> tuple[int, int]:
 
 def settled(client: WireClient) -> tuple[int, int]:
     """Return the group's stable offset when no transaction holds it back any more."""
-    return eventually(lambda: fetched(client), lambda told: told[1] != 88)
+    return eventually(lambda: fetched(client), lambda answer: answer[1] != 88)
 
 
 def mark(client: WireClient, version: int, *markers: dict[str, Any]) -> list[tuple[str, int, int]]:
@@ -79,17 +80,13 @@ def producers(client: WireClient, topic: str, partition: int, ids: Sequence[int]
 
 def group_partition(client: WireClient) -> int:
     """Return the partition of `__consumer_offsets` that keeps the group."""
-    value = 0
-    for letter in GROUP:
-        value = (31 * value + ord(letter)) & 0xFFFFFFFF
-    value = value - (1 << 32) if value >= 1 << 31 else value
     topic = only(client.call("metadata", 9, topics=[{"name": OFFSETS}]).topics)
-    return abs(value) % len(topic.partitions)
+    return partition_for(GROUP, len(topic.partitions))
 
 
 def batches(client: WireClient, topic: str, partition: int, ids: Sequence[int]) -> list[Any]:
     """Return the batches of these producers in a log: epoch, first sequence, and records or the marker."""
-    asked = {"partition": partition, "fetch_offset": 0, "partition_max_bytes": 1 << 20}
+    partition_request = {"partition": partition, "fetch_offset": 0, "partition_max_bytes": 1 << 20}
     answer = client.call(
         "fetch",
         11,
@@ -97,19 +94,19 @@ def batches(client: WireClient, topic: str, partition: int, ids: Sequence[int]) 
         min_bytes=0,
         session_id=0,
         session_epoch=-1,
-        topics=[{"topic": topic, "partitions": [asked]}],
+        topics=[{"topic": topic, "partitions": [partition_request]}],
     )
     content, found = bytes(only(only(answer.responses).partitions).records), []
     for position, header in iterate_headers(content):
         if header.producer_id not in ids:
             continue
-        who = (ids.index(header.producer_id), header.producer_epoch, header.is_transactional)
+        identity = (ids.index(header.producer_id), header.producer_epoch, header.is_transactional)
         if header.is_control:
             one = marker_of_batch(content[position : position + header.size_bytes])
             assert one is not None
-            found.append((*who, one.control_type.name))
+            found.append((*identity, one.control_type.name))
         else:
-            found.append((*who, header.base_sequence, header.records_count))
+            found.append((*identity, header.base_sequence, header.records_count))
     return found
 
 
@@ -123,7 +120,7 @@ def answers(server: Server) -> Iterator[tuple[str, Any]]:
         created = [{"name": TOPIC, "num_partitions": 2, "replication_factor": 1}]
         client.call("create_topics", 7, topics=created, timeout_ms=10_000)
         client.call("find_coordinator", 4, key_type=0, coordinator_keys=[GROUP])
-        eventually(lambda: fetched(client), lambda told: told[1] not in LOADING)
+        eventually(lambda: fetched(client), lambda answer: answer[1] not in LOADING)
         yield from _offsets(client)
         yield from _members(client)
         yield from _markers(client)
@@ -151,14 +148,14 @@ def _offsets(client: WireClient) -> Iterator[tuple[str, Any]]:
     yield "5 pending", fetched(client)
     yield "5 ended", implicit.end(COMMIT)
     yield "5 counts", settled(client)
-    stranger = producer_of(client, "stranger")
-    stranger.transactional_id = f"{ID}-nobody"
+    other = producer_of(client, "other")
+    other.transactional_id = f"{ID}-nobody"
     for version in (2, 3, 4, 5):
-        yield f"{version} unknown id", stranger.commit(version)
-    stranger.transactional_id = f"{ID}-stranger"
-    stranger.producer_id += 1_000_000
+        yield f"{version} unknown id", other.commit(version)
+    other.transactional_id = f"{ID}-other"
+    other.producer_id += 1_000_000
     for version in (2, 3, 4, 5):
-        yield f"{version} another producer", stranger.commit(version)
+        yield f"{version} another producer", other.commit(version)
     partition = group_partition(client)
     ids = [implicit.producer_id]
     yield "batches of offsets", batches(client, OFFSETS, partition, ids)
@@ -204,7 +201,10 @@ def _markers(client: WireClient) -> Iterator[tuple[str, Any]]:
     yield "is aborted", producers(client, TOPIC, 0, ids[1:])
     yield "older coordinator", mark(client, 1, marker(*two_0, ABORT, (TOPIC, 0), by=2))
     yield "once more", mark(client, 1, marker(*two_0, ABORT, (TOPIC, 0), by=3))
-    yield "of old", mark(client, 2, marker(two.producer_id, two.epoch, ABORT, (TOPIC, 0), by=3, version=1))
+    yield (
+        "older transaction version",
+        mark(client, 2, marker(two.producer_id, two.epoch, ABORT, (TOPIC, 0), by=3, version=1)),
+    )
     yield "late record", two.send(1)
     fresh = 900_000_000 + one.producer_id
     yield "of nobody", mark(client, 2, marker(fresh, 4, COMMIT, (TOPIC, 1), version=2))

@@ -13,6 +13,7 @@ import pytest
 
 from ottla.logstore.record import iterate_records
 from ottla.logstore.record_batch import iterate_headers
+from ottla.node.coordinators.key_partition import partition_for
 from tests.compat.differential.raw_producer import Producer
 from tests.compat.servers import Server
 from tests.compat.wire_client import WireClient, eventually, only
@@ -27,13 +28,15 @@ NEWEST = 2
 
 def features(client: WireClient) -> tuple[Any, int]:
     """Return the range of levels that the server supports, and the finalized level."""
-    told = client.call("api_versions", 4, client_software_name="x", client_software_version="1")
+    response = client.call("api_versions", 4, client_software_name="x", client_software_version="1")
     known = [
         (one.min_version, one.max_version)
-        for one in told.supported_features
+        for one in response.supported_features
         if one.name == "transaction.version"
     ]
-    levels = [one.max_version_level for one in told.finalized_features if one.name == "transaction.version"]
+    levels = [
+        one.max_version_level for one in response.finalized_features if one.name == "transaction.version"
+    ]
     return known, levels[0] if levels else 0
 
 
@@ -46,22 +49,18 @@ def set_level(client: WireClient, level: int) -> int:
         "upgrade_type": UPGRADE if level > current else SAFE_DOWNGRADE,
     }
     answer = client.call("update_features", 2, timeout_ms=5000, feature_updates=[update], validate_only=False)
-    eventually(lambda: features(client)[1], lambda told: told == level)
+    eventually(lambda: features(client)[1], lambda found: found == level)
     return int(answer.error_code)
 
 
 def values(client: WireClient, transactional_id: str) -> list[tuple[int, int, int]]:
     """Return version, producer epoch and state of each record of the transactional id."""
     topic = only(client.call("metadata", 9, topics=[{"name": STATES}]).topics)
-    value = 0
-    for letter in transactional_id:
-        value = (31 * value + ord(letter)) & 0xFFFFFFFF
-    value = value - (1 << 32) if value >= 1 << 31 else value
-    partition = abs(value) % len(topic.partitions)
+    partition = partition_for(transactional_id, len(topic.partitions))
     found: list[tuple[int, int, int]] = []
     offset = 0
     while True:
-        asked = {"partition": partition, "fetch_offset": offset, "partition_max_bytes": 1 << 20}
+        partition_request = {"partition": partition, "fetch_offset": offset, "partition_max_bytes": 1 << 20}
         answer = client.call(
             "fetch",
             11,
@@ -69,7 +68,7 @@ def values(client: WireClient, transactional_id: str) -> list[tuple[int, int, in
             min_bytes=0,
             session_id=0,
             session_epoch=-1,
-            topics=[{"topic": STATES, "partitions": [asked]}],
+            topics=[{"topic": STATES, "partitions": [partition_request]}],
         )
         content = bytes(only(only(answer.responses).partitions).records or b"")
         if not content:

@@ -1,24 +1,21 @@
 """Whole sessions of transactions: Ottla and Apache Kafka answer and log the same, step by step."""
 
-import os
-
 import pytest
 
 from tests.compat.differential.compare import prime
+from tests.compat.differential.test_group_sessions import unique
 from tests.compat.differential.txn_sessions import (
     DIFFERENCES,
     SESSIONS,
     Difference,
     Script,
     TxnSession,
-    a_late_copy_of_an_earlier_batch,
 )
 from tests.compat.servers import Server
 from tests.compat.wire_client import WireClient, eventually, only
 
 pytestmark = [pytest.mark.slow, pytest.mark.java]
-RUN = os.urandom(3).hex()
-TOPIC = f"transactions-{RUN}"
+TOPIC = unique("transactions")
 PARTITIONS = 3
 
 
@@ -31,9 +28,9 @@ def servers(ottla: Server, reference: Server) -> tuple[Server, Server]:
             wanted = {"name": TOPIC, "num_partitions": PARTITIONS, "replication_factor": 1}
             client.call("create_topics", 7, topics=[wanted], timeout_ms=10_000)
             indexes = [{"partition_index": index, "timestamp": -1} for index in range(PARTITIONS)]
-            asked = {"replica_id": -1, "topics": [{"name": TOPIC, "partitions": indexes}]}
+            request = {"replica_id": -1, "topics": [{"name": TOPIC, "partitions": indexes}]}
             eventually(
-                lambda client=client, asked=asked: client.call("list_offsets", 5, **asked),  # type: ignore[misc]
+                lambda client=client, request=request: client.call("list_offsets", 5, **request),  # type: ignore[misc]
                 lambda found: all(one.error_code == 0 for one in only(found.topics).partitions),
             )
             key = {"key_type": 1, "coordinator_keys": ["sessions"]}
@@ -49,7 +46,9 @@ def servers(ottla: Server, reference: Server) -> tuple[Server, Server]:
     [pytest.param(script, age, id=f"{script.__name__}-{age}") for script, ages in SESSIONS for age in ages],
 )
 def test_both_answer_and_log_the_same(servers: tuple[Server, Server], script: Script, age: str) -> None:
-    ours, theirs = (play(server, script, age) for server in servers)
+    name = unique(f"{script.__name__}-{age}")
+
+    ours, theirs = (play(server, script, age, name) for server in servers)
 
     for step, (mine, other) in enumerate(zip(ours.answers, theirs.answers, strict=True)):
         assert mine == other, f"step {step}"
@@ -57,15 +56,16 @@ def test_both_answer_and_log_the_same(servers: tuple[Server, Server], script: Sc
 
 @pytest.mark.parametrize("difference", DIFFERENCES, ids=lambda one: one.script.__name__)
 def test_both_differ_as_listed(servers: tuple[Server, Server], difference: Difference) -> None:
-    age = "new" if difference.script is a_late_copy_of_an_earlier_batch else "v2"
-    ours, theirs = (play(server, difference.script, age) for server in servers)
+    name = unique(difference.script.__name__)
 
+    ours, theirs = (play(server, difference.script, difference.age, name) for server in servers)
+
+    # The last note is the log, by `play`; the one before it is the last of the script.
     assert (ours.answers[-2][1], theirs.answers[-2][1]) == (difference.ours, difference.theirs)
 
 
-def play(server: Server, script: Script, age: str) -> TxnSession:
+def play(server: Server, script: Script, age: str, name: str) -> TxnSession:
     """Run a script and return its session; its last note is the log."""
-    name = f"{script.__name__}-{age}-{RUN}"
     one = TxnSession(bootstrap=server.bootstrap, name=name, topic=TOPIC, age=age)
     try:
         script(one)

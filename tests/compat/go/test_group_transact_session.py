@@ -17,15 +17,15 @@ pytestmark = pytest.mark.slow
 PARTITIONS, RECORDS = 4, 240
 
 
-def test_each_record_has_one_copy(servers: str, tmp_path: Path) -> None:
+def test_each_record_has_one_copy(cluster_bootstrap: str, tmp_path: Path) -> None:
     program = go_program("transact")
     if isinstance(program, str):
         pytest.skip(program)
-    source, copies = new_topic(servers, PARTITIONS), new_topic(servers, PARTITIONS)
-    group, producer = f"copiers-{uuid4().hex[:8]}", Producer({"bootstrap.servers": servers})
+    source, copies = new_topic(cluster_bootstrap, PARTITIONS), new_topic(cluster_bootstrap, PARTITIONS)
+    group, producer = f"copiers-{uuid4().hex[:8]}", Producer({"bootstrap.servers": cluster_bootstrap})
 
     def command(name: str) -> list[str]:
-        return [str(program), servers, group, f"{group}-{name}", source, copies]
+        return [str(program), cluster_bootstrap, group, f"{group}-{name}", source, copies]
 
     def feed(first: int) -> None:
         for number in range(first, first + RECORDS):
@@ -33,7 +33,7 @@ def test_each_record_has_one_copy(servers: str, tmp_path: Path) -> None:
         producer.flush()
 
     logs = [tmp_path / "anna.log", tmp_path / "berta.log"]
-    with running(command("anna"), logs[0]) as anna, counter_of_committed(servers, copies) as count:
+    with running(command("anna"), logs[0]) as anna, counter_of_committed(cluster_bootstrap, copies) as count:
         with running(command("berta"), logs[1]):
             feed(0)
             wait_until(lambda: count() > RECORDS // 4, anna, logs[0])
@@ -41,6 +41,6 @@ def test_each_record_has_one_copy(servers: str, tmp_path: Path) -> None:
             feed(RECORDS)
             wait_until(lambda: count() >= 2 * RECORDS, anna, logs[0])
 
-    found = sorted(int(value) for _, value in read_committed(servers, copies))
+    found = sorted(int(value) for _, value in read_committed(cluster_bootstrap, copies))
     assert found == list(range(2 * RECORDS))
     assert all("committed" in log.read_text() for log in logs)

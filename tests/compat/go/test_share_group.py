@@ -20,7 +20,7 @@ from confluent_kafka.admin import (
 
 from tests.compat.conftest import OVERRIDES
 from tests.compat.go.programs import go_program
-from tests.compat.java.jars import why_not
+from tests.compat.java.jars import reason_to_skip
 from tests.compat.servers import Server, start_kafka, start_ottla
 from tests.compat.wire_client import eventually
 from tests.thorough import THOROUGH
@@ -67,7 +67,7 @@ class Member:
         self._process.wait()
 
 
-class House:
+class ShareGroupServer:
     """A server with a topic and a share group that starts at the earliest offset."""
 
     def __init__(self, bootstrap: str, program: Path, logs: Path, partitions: int) -> None:
@@ -104,7 +104,7 @@ class House:
 
 @pytest.fixture(scope="module", params=["ottla", pytest.param("kafka", marks=THOROUGH)])
 def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    if request.param == "kafka" and (reason := why_not()) is not None:
+    if request.param == "kafka" and (reason := reason_to_skip()) is not None:
         pytest.skip(reason)
     start = start_kafka if request.param == "kafka" else start_ottla
     one = start(tmp_path_factory.mktemp(request.param), *OVERRIDES, *SHORT_LOCKS)
@@ -119,90 +119,92 @@ def partitions() -> int:
 
 
 @pytest.fixture
-def house(server: Server, tmp_path: Path, partitions: int) -> Iterator[House]:
+def share_server(server: Server, tmp_path: Path, partitions: int) -> Iterator[ShareGroupServer]:
     program = go_program("share")
     if isinstance(program, str):
         pytest.skip(program)
-    one = House(server.bootstrap, program, tmp_path, partitions)
+    one = ShareGroupServer(server.bootstrap, program, tmp_path, partitions)
     yield one
     one.end()
 
 
 @pytest.mark.parametrize("partitions", [2])
-def test_two_members_are_given_every_record_once(house: House) -> None:
+def test_two_members_are_given_every_record_once(share_server: ShareGroupServer) -> None:
     values = [f"value-{number}" for number in range(200)]
-    members = [house.member("accept"), house.member("accept")]
-    house.send(*values[:100], partition=0)
-    house.send(*values[100:], partition=1)
+    members = [share_server.member("accept"), share_server.member("accept")]
+    share_server.send(*values[:100], partition=0)
+    share_server.send(*values[100:], partition=1)
 
     def given() -> Counter[str]:
         return members[0].values() + members[1].values()
 
-    house.wait(lambda: given().keys() >= set(values))
+    share_server.wait(lambda: given().keys() >= set(values))
     assert set(given().values()) == {1}
     for one in members:
         one.close()
         assert not one.has("failed"), one.lines
-    late = house.member("accept")
-    house.send("last")
-    house.wait(lambda: late.has("acknowledged"))
+    late = share_server.member("accept")
+    share_server.send("last")
+    share_server.wait(lambda: late.has("acknowledged"))
     assert late.values() == Counter(["last"])
 
 
-def test_a_member_takes_one_record_at_a_time(house: House) -> None:
-    house.send(*(f"value-{number}" for number in range(10)))
+def test_a_member_takes_one_record_at_a_time(share_server: ShareGroupServer) -> None:
+    share_server.send(*(f"value-{number}" for number in range(10)))
 
-    member = house.member("single")
+    member = share_server.member("single")
 
-    house.wait(lambda: len(member.polled()) == 10)
-    told = [line[0] for line in member.lines]
-    assert told[:18] == ["polled", "acknowledged"] * 9, told
+    share_server.wait(lambda: len(member.polled()) == 10)
+    events = [line[0] for line in member.lines]
+    assert events[:18] == ["polled", "acknowledged"] * 9, events
 
 
-def test_released_records_are_delivered_again_and_rejected_ones_are_not(house: House) -> None:
-    house.send("one", "bad-two", "three")
-    releasing = house.member("release")
-    house.wait(lambda: len(releasing.polled()) == 6)
+def test_released_records_are_delivered_again_and_rejected_ones_are_not(
+    share_server: ShareGroupServer,
+) -> None:
+    share_server.send("one", "bad-two", "three")
+    releasing = share_server.member("release")
+    share_server.wait(lambda: len(releasing.polled()) == 6)
     releasing.close()
     assert sorted(releasing.polled()) == [
         (value, count) for value in ("bad-two", "one", "three") for count in (1, 2)
     ]
 
-    rejecting = house.member("reject")
-    house.send("bad-four", "five")
-    house.wait(lambda: len(rejecting.polled()) == 2)
+    rejecting = share_server.member("reject")
+    share_server.send("bad-four", "five")
+    share_server.wait(lambda: len(rejecting.polled()) == 2)
     rejecting.close()
-    last = house.member("accept")
-    house.send("six")
-    house.wait(lambda: bool(last.polled()))
+    last = share_server.member("accept")
+    share_server.send("six")
+    share_server.wait(lambda: bool(last.polled()))
 
     assert last.values() == Counter(["six"])
     assert not any(one.has("failed") for one in (releasing, rejecting, last))
 
 
-def test_a_lock_that_is_renewed_holds(house: House) -> None:
-    house.send("slow")
-    renewing = house.member("renew")
-    house.wait(lambda: renewing.has("polled"))
-    other = house.member("accept")
+def test_a_lock_that_is_renewed_holds(share_server: ShareGroupServer) -> None:
+    share_server.send("slow")
+    renewing = share_server.member("renew")
+    share_server.wait(lambda: renewing.has("polled"))
+    other = share_server.member("accept")
 
-    house.wait(lambda: [line[0] for line in renewing.lines].count("renewed") == 6)
+    share_server.wait(lambda: [line[0] for line in renewing.lines].count("renewed") == 6)
     renewing.close()
-    house.send("next")
-    house.wait(lambda: bool(other.polled()))
+    share_server.send("next")
+    share_server.wait(lambda: bool(other.polled()))
 
     assert renewing.polled() == [("slow", 1)]
     assert other.polled() == [("next", 1)]
     assert not renewing.has("failed"), renewing.lines
 
 
-def test_the_records_of_a_crashed_member_are_given_to_another(house: House) -> None:
-    house.send("one", "two")
-    holding = house.member("hold")
-    house.wait(lambda: len(holding.polled()) == 2)
-    other = house.member("accept")
+def test_the_records_of_a_crashed_member_are_given_to_another(share_server: ShareGroupServer) -> None:
+    share_server.send("one", "two")
+    holding = share_server.member("hold")
+    share_server.wait(lambda: len(holding.polled()) == 2)
+    other = share_server.member("accept")
 
     holding.kill()
 
-    house.wait(lambda: len(other.polled()) == 2)
+    share_server.wait(lambda: len(other.polled()) == 2)
     assert sorted(other.polled()) == [("one", 2), ("two", 2)]

@@ -51,7 +51,7 @@ public class GroupMembers {
                     MEMBERS.put(words[1], member);
                     member.start();
                 } catch (RuntimeException fault) {
-                    tell(words[1], "failed", ",\"error\":" + quoted(fault + ": " + fault.getCause()));
+                    report(words[1], "failed", ",\"error\":" + quoted(fault + ": " + fault.getCause()));
                 }
             } else {
                 MEMBERS.get(words[1]).close();
@@ -60,7 +60,7 @@ public class GroupMembers {
         Runtime.getRuntime().halt(0);
     }
 
-    private static synchronized void tell(String member, String event, String more) {
+    private static synchronized void report(String member, String event, String more) {
         System.out.println("{\"at\":" + System.nanoTime() / 1_000_000 + ",\"member\":\"" + member + "\",\"event\":\""
             + event + "\"" + more + "}");
         System.out.flush();
@@ -96,12 +96,12 @@ public class GroupMembers {
         @Override
         public void run() {
             try {
-                tell(getName(), "started", "");
+                report(getName(), "started", "");
                 subscribe();
                 while (!isClosing) {
                     ConsumerRecords<String, String> records = consumer.poll(POLL);
                     if (!records.isEmpty()) {
-                        tell(getName(), "polled", ",\"generation\":" + consumer.groupMetadata().generationId()
+                        report(getName(), "polled", ",\"generation\":" + consumer.groupMetadata().generationId()
                             + ",\"records\":[" + described(records) + "]");
                         for (TopicPartition partition : records.partitions()) {
                             List<ConsumerRecord<String, String>> some = records.records(partition);
@@ -112,9 +112,9 @@ public class GroupMembers {
                     commit();
                 }
                 consumer.close();
-                tell(getName(), "closed", "");
+                report(getName(), "closed", "");
             } catch (Throwable fault) {
-                tell(getName(), "failed", ",\"error\":" + quoted(fault.toString()));
+                report(getName(), "failed", ",\"error\":" + quoted(fault.toString()));
             }
         }
 
@@ -150,20 +150,20 @@ public class GroupMembers {
 
         @Override
         public void onPartitionsAssigned(Collection<TopicPartition> partitions) {
-            tell(getName(), "assigned", named(partitions));
+            report(getName(), "assigned", named(partitions));
         }
 
         @Override
         public void onPartitionsRevoked(Collection<TopicPartition> partitions) {
             commit();
             uncommitted.keySet().removeAll(partitions);
-            tell(getName(), "revoked", named(partitions));
+            report(getName(), "revoked", named(partitions));
         }
 
         @Override
         public void onPartitionsLost(Collection<TopicPartition> partitions) {
             uncommitted.keySet().removeAll(partitions);
-            tell(getName(), "lost", named(partitions));
+            report(getName(), "lost", named(partitions));
         }
     }
 

@@ -1,4 +1,4 @@
-// Runs Java programs, such as the judges beside this file, one after another in one JVM, because the start of a JVM
+// Runs Java programs, such as the references beside this file, one after another in one JVM, because the start of a JVM
 // takes longer than their work. KafkaTools.java runs Apache Kafka's tools in the same way.
 //
 // A request is a line on stdin with fields in base64, separated by spaces: class name, standard input, arguments.

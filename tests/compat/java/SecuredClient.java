@@ -26,7 +26,7 @@ import org.apache.kafka.common.serialization.StringDeserializer;
 import org.apache.kafka.common.serialization.StringSerializer;
 
 public class SecuredClient {
-    private static final int PATIENCE_MS = 10_000;
+    private static final int TIMEOUT_MS = 10_000;
     private static final Duration POLL = Duration.ofMillis(100);
     private static final String MODULES = "org.apache.kafka.common.security.";
 
@@ -36,7 +36,7 @@ public class SecuredClient {
             String[] words = line.split(" ");
             String answer = "ok";
             try {
-                done(words);
+                carryOut(words);
             } catch (Exception failure) {
                 Throwable cause = failure instanceof ExecutionException ? failure.getCause() : failure;
                 answer = "failed " + cause.toString().replace('\n', ' ');
@@ -47,7 +47,7 @@ public class SecuredClient {
         Runtime.getRuntime().halt(0);
     }
 
-    private static void done(String[] words) throws Exception {
+    private static void carryOut(String[] words) throws Exception {
         Map<String, Object> config = configured(words);
         try (KafkaProducer<String, String> producer = new KafkaProducer<>(config)) {
             if (words[1].equals("talk")) {
@@ -72,7 +72,7 @@ public class SecuredClient {
 
     private static void read(Map<String, Object> config, String topic, String value) {
         TopicPartition partition = new TopicPartition(topic, 0);
-        long end = System.nanoTime() + PATIENCE_MS * 1_000_000L;
+        long end = System.nanoTime() + TIMEOUT_MS * 1_000_000L;
         try (KafkaConsumer<String, String> consumer = new KafkaConsumer<>(config)) {
             consumer.assign(List.of(partition));
             consumer.seekToBeginning(List.of(partition));
@@ -100,9 +100,9 @@ public class SecuredClient {
         config.put("value.serializer", StringSerializer.class);
         config.put("key.deserializer", StringDeserializer.class);
         config.put("value.deserializer", StringDeserializer.class);
-        config.put("max.block.ms", PATIENCE_MS);
-        config.put("request.timeout.ms", PATIENCE_MS / 2);
-        config.put("delivery.timeout.ms", PATIENCE_MS);
+        config.put("max.block.ms", TIMEOUT_MS);
+        config.put("request.timeout.ms", TIMEOUT_MS / 2);
+        config.put("delivery.timeout.ms", TIMEOUT_MS);
         if (given.containsKey("ca")) {
             config.put("ssl.truststore.type", "PEM");
             config.put("ssl.truststore.location", given.get("ca"));

@@ -43,7 +43,7 @@ public class ShareMembers {
         Runtime.getRuntime().halt(0);
     }
 
-    private static synchronized void tell(String member, String event) {
+    private static synchronized void report(String member, String event) {
         System.out.println(member + " " + event);
         System.out.flush();
     }
@@ -75,13 +75,13 @@ public class ShareMembers {
         public void run() {
             try {
                 consumer.setAcknowledgementCommitCallback((offsets, fault) -> offsets.forEach((partition, some) ->
-                    tell(getName(), fault == null
+                    report(getName(), fault == null
                         ? "committed " + partition.topicPartition() + " " + some.size()
                         : "committed " + partition.topicPartition() + " failed " + fault)));
                 consumer.subscribe(List.of(topic));
                 while (!isClosing) {
                     for (ConsumerRecord<String, String> record : consumer.poll(Duration.ofMillis(200))) {
-                        tell(getName(), "polled " + record.topic() + "-" + record.partition() + " " + record.offset()
+                        report(getName(), "polled " + record.topic() + "-" + record.partition() + " " + record.offset()
                             + " " + record.deliveryCount().orElse((short) 0) + " " + record.value());
                         hasPolled = true;
                         if (!mode.equals("hold")) {
@@ -93,9 +93,9 @@ public class ShareMembers {
                     }
                 }
                 consumer.close();
-                tell(getName(), "closed");
+                report(getName(), "closed");
             } catch (Throwable fault) {
-                tell(getName(), "failed " + fault);
+                report(getName(), "failed " + fault);
             }
         }
 

@@ -45,7 +45,7 @@ public class Transactions {
         for (String line = lines.readLine(); line != null; line = lines.readLine()) {
             String answer;
             try {
-                List<String> values = done(line.split(" "));
+                List<String> values = carryOut(line.split(" "));
                 answer = values == null ? "" : "\"values\":["
                     + values.stream().map(Transactions::quoted).collect(Collectors.joining(",")) + "]";
             } catch (Exception failure) {
@@ -59,7 +59,7 @@ public class Transactions {
         Runtime.getRuntime().halt(0);
     }
 
-    private static List<String> done(String[] words) throws Exception {
+    private static List<String> carryOut(String[] words) throws Exception {
         String name = words[1];
         KafkaProducer<String, String> producer = PRODUCERS.get(name);
         switch (words[0]) {

@@ -1,4 +1,4 @@
-"""Fixtures of the tests in which Java is the judge."""
+"""Fixtures of the tests in which Java is the reference."""
 
 from collections.abc import Callable
 from typing import Protocol
@@ -10,17 +10,19 @@ from tests.compat.java.program_runner import ProgramRunner
 
 
 class AskJava(Protocol):
-    """A function that returns the answers of a judge (JUDGE.java) to `questions`, its standard input."""
+    """A function that gives the answers of a Java program (PROGRAM.java) to `questions` on standard input."""
 
     def __call__(
-        self, judge: str, *arguments: str, questions: bytes = b"", artifacts: tuple[str, ...] = KAFKA
+        self, program: str, *arguments: str, questions: bytes = b"", artifacts: tuple[str, ...] = KAFKA
     ) -> bytes: ...
 
 
 @pytest.fixture(scope="session")
 def ask_java(runner_of: Callable[..., ProgramRunner]) -> AskJava:
-    def ask(judge: str, *arguments: str, questions: bytes = b"", artifacts: tuple[str, ...] = KAFKA) -> bytes:
-        ran = runner_of(artifacts).run(judge, *arguments, given=questions)
+    def ask(
+        program: str, *arguments: str, questions: bytes = b"", artifacts: tuple[str, ...] = KAFKA
+    ) -> bytes:
+        ran = runner_of(artifacts).run(program, *arguments, given=questions)
         assert ran.code == 0, ran.text
         return ran.output
 

@@ -2,7 +2,7 @@
 
 Maven resolves everything that the tests may need in one run, since most of its time goes into its start. The
 results are kept in `.cache/maven/` of the checkout, so a second run of the tests does not start Maven.
-`why_no_java` gives the reason for a skip.
+`reason_to_skip` returns the reason why a test has to be skipped.
 """
 
 import fcntl
@@ -32,7 +32,7 @@ SPARK_CONNECTOR = (
     CLIENTS.format("3.9.2"),
     "org.apache.commons:commons-pool2:2.13.1",
 )
-ASKED_FOR = (KAFKA, NEWEST_CLIENTS, OLDER_CLIENTS, SPARK_CONNECTOR)
+ARTIFACT_SETS = (KAFKA, NEWEST_CLIENTS, OLDER_CLIENTS, SPARK_CONNECTOR)
 MAVEN_TIMEOUT_S = 300
 
 _PROJECT = """<project>
@@ -47,7 +47,7 @@ _DEPENDENCY = (
 _ALONE = "<exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions>"
 
 
-def why_no_java() -> str | None:
+def reason_without_java() -> str | None:
     """Return the reason why no Java class can run here, or None if the needed programs are installed."""
     for program, package in (("java", "a JRE 17 (openjdk-17-jre-headless)"), ("mvn", "Maven (maven)")):
         if shutil.which(program) is None:
@@ -55,9 +55,9 @@ def why_no_java() -> str | None:
     return None
 
 
-def why_not(artifacts: tuple[str, ...] = KAFKA) -> str | None:
+def reason_to_skip(artifacts: tuple[str, ...] = KAFKA) -> str | None:
     """Return the reason why these classes cannot run here, or None if they can."""
-    reason = why_no_java()
+    reason = reason_without_java()
     if reason is None and kafka_classpath(*artifacts) is None:
         reason = f"Maven does not resolve {' and '.join(artifacts)}"
     return reason
@@ -66,7 +66,7 @@ def why_not(artifacts: tuple[str, ...] = KAFKA) -> str | None:
 @cache
 def kafka_classpath(*artifacts: str) -> str | None:
     """Return the class path of `group:artifact:version` names (by default Apache Kafka 4.3.1), or None."""
-    if why_no_java() is not None:
+    if reason_without_java() is not None:
         return None
     names = artifacts or KAFKA
     CACHE.mkdir(parents=True, exist_ok=True)
@@ -76,7 +76,7 @@ def kafka_classpath(*artifacts: str) -> str | None:
         # Offline first: if the local repository is filled, that saves dozens of requests to the network.
         for mode in (["-o"], []):
             if _kept(names) is None:
-                _resolve([one for one in {*ASKED_FOR, names} if _kept(one) is None], mode)
+                _resolve([one for one in {*ARTIFACT_SETS, names} if _kept(one) is None], mode)
         return _kept(names)
 
 

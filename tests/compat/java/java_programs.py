@@ -1,4 +1,4 @@
-"""The Java programs beside this file; those of one class path are compiled together, and only once.
+"""The Java programs beside this file; the programs of one class path are compiled together, and only once.
 
 The classes are kept in `.cache/java/` of the checkout, under a hash of sources and class path.
 """
@@ -14,7 +14,7 @@ from tests.compat.java.jars import (
     NEWEST_CLIENTS,
     OLDER_CLIENTS,
     kafka_classpath,
-    why_not,
+    reason_to_skip,
 )
 
 HERE = Path(__file__).resolve().parent
@@ -27,29 +27,29 @@ _OF_MEMBERS = ("GroupMembers", "Transactions")
 _OF_CLIENTS = ("SecuredClient", "SettingNames", "SteadyProducer", *_OF_MEMBERS)
 _OF_THE_BROKER = (
     *(
-        "AssignorJudge",
-        "AuthorizerJudge",
-        "CleanerJudge",
-        "GroupRecordJudge",
-        "JwtJudge",
-        "OauthBearerJudge",
-        "NameJudge",
-        "QuotaJudge",
+        "AssignorReference",
+        "AuthorizerReference",
+        "CleanerReference",
+        "GroupRecordReference",
+        "JwtReference",
+        "OauthBearerReference",
+        "NameReference",
+        "QuotaReference",
     ),
     *(
-        "RegexJudge",
+        "RegexReference",
         "ShareMembers",
-        "SharePartitionJudge",
-        "ShareStateJudge",
-        "TransactionDecisionJudge",
-        "TransactionLogJudge",
+        "SharePartitionReference",
+        "ShareStateReference",
+        "TransactionDecisionReference",
+        "TransactionLogReference",
     ),
     *("CountingStream", "NumberSource"),
 )
 # Artifacts -> the programs; the first one runs the others (program_runner.py).
 PROGRAMS = {
     KAFKA: ("KafkaTools", "ProgramRunner", *_OF_CLIENTS, *_OF_THE_BROKER),
-    NEWEST_CLIENTS: ("ProgramRunner", "CodecJudge", "RecordJudge"),
+    NEWEST_CLIENTS: ("ProgramRunner", "CodecReference", "RecordReference"),
     OLDER_CLIENTS: ("ProgramRunner", "SettingNames", *_OF_MEMBERS),
 }
 
@@ -57,10 +57,11 @@ PROGRAMS = {
 def java_program(name: str, artifacts: tuple[str, ...] = KAFKA, *more: Path) -> list[str]:
     """Return the command that runs the class `name` with these artifacts; arguments may follow.
 
-    The artifacts must be there (`why_not`). `more` goes before them and their programs on the class path.
+    The artifacts must be there (`reason_to_skip`). `more` goes before them and their programs on the class
+    path.
     """
     classpath = kafka_classpath(*artifacts)
-    assert classpath is not None, why_not(artifacts)
+    assert classpath is not None, reason_to_skip(artifacts)
     places = [*map(str, more), str(compiled(artifacts, classpath)), classpath]
     return [*JVM, "-cp", ":".join(places), name]
 

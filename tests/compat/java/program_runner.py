@@ -27,7 +27,7 @@ class Ran:
 
 
 class ProgramRunner:
-    """A JVM with the classes of `artifacts`; `run` calls the `main` of one."""
+    """A JVM with the classes of `artifacts`; `run` calls the method `main` of a class."""
 
     def __init__(self, artifacts: tuple[str, ...] = KAFKA) -> None:
         self.process = subprocess.Popen(

@@ -1,4 +1,4 @@
-"""Kafka's own BrokerJwtValidator as judge of access tokens: both accept the same, with equal contents."""
+"""Kafka's BrokerJwtValidator as the reference for access tokens: both accept the same contents."""
 
 import base64
 import time
@@ -19,15 +19,15 @@ pytestmark = [pytest.mark.java, pytest.mark.slow]
 def test_tokens_are_accepted_and_rejected_as_by_kafka(ask_java: AskJava, tmp_path: Path) -> None:
     keys = tmp_path / "keys.json"
     keys.write_bytes(published())
-    asked = cases(int(time.time()))
-    lines = [f"{'expecting' if one.is_expecting else 'anything'} {one.token}\n" for one in asked]
+    tokens = cases(int(time.time()))
+    lines = [f"{'expecting' if one.is_expecting else 'anything'} {one.token}\n" for one in tokens]
 
-    judged = ask_java("JwtJudge", str(keys), AUDIENCE, ISSUER, questions="".join(lines).encode())
+    output = ask_java("JwtReference", str(keys), AUDIENCE, ISSUER, questions="".join(lines).encode())
 
-    answers = judged.decode().split("\n")[:-1]
-    named = [one.name for one in asked]
-    assert dict(zip(named, answers, strict=True)) == dict(zip(named, map(answer_of, asked), strict=True))
-    assert 10 < answers.count("refused") < len(answers) - 10
+    answers = output.decode().split("\n")[:-1]
+    named = [one.name for one in tokens]
+    assert dict(zip(named, answers, strict=True)) == dict(zip(named, map(answer_of, tokens), strict=True))
+    assert 10 < answers.count("rejected") < len(answers) - 10
 
 
 def answer_of(case: Case) -> str:
@@ -36,6 +36,6 @@ def answer_of(case: Case) -> str:
     try:
         found = verify_token(case.token, read_jwks(published()), rules, int(time.time() * 1_000))
     except JwtError:
-        return "refused"
+        return "rejected"
     principal = base64.b64encode(found.principal.encode()).decode()
     return f"{principal} {found.expires_ms} {','.join(sorted(found.scopes))}"

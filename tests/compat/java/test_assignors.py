@@ -1,4 +1,4 @@
-"""Kafka's own assignors as judges of ours: `range` to the partition, `uniform` by its balance and its moves.
+"""Kafka's assignors as the reference for ours: `range` to the partition, `uniform` by balance and moves.
 
 If partitions cannot be divided evenly, Kafka's `uniform` gives the odd ones to members in the order of a Java
 hash map, so it is not compared partition by partition (groupcoord/DESIGN.md D18).
@@ -27,22 +27,22 @@ def groups() -> list[GroupSpec]:
 
 
 def test_range_is_kafkas_to_the_partition(ask_java: AskJava, groups: list[GroupSpec]) -> None:
-    judged = theirs(ask_java, groups, "range")
+    expected = theirs(ask_java, groups, "range")
 
-    for spec, shares in zip(groups, judged, strict=True):
+    for spec, shares in zip(groups, expected, strict=True):
         assert ours(spec, "range") == shares, question(spec, "range")
 
 
 def test_uniform_balances_as_well_as_kafkas_and_moves_as_little(
     ask_java: AskJava, groups: list[GroupSpec]
 ) -> None:
-    """If subscriptions differ, both are greedy, and either may find a worse assignment, but seldom does."""
-    judged = theirs(ask_java, groups, "uniform")
+    """If subscriptions differ, both assignors are greedy, so either is sometimes worse than the other."""
+    expected = theirs(ask_java, groups, "uniform")
     made = [ours(spec, "uniform") for spec in groups]
 
-    for spec, mine, shares in zip(groups[:GROUPS], made, judged, strict=False):
+    for spec, mine, shares in zip(groups[:GROUPS], made, expected, strict=False):
         assert (spread(mine), moves(spec, mine)) == (spread(shares), moves(spec, shares)), spec
-    mixed = list(zip(groups[GROUPS:], made[GROUPS:], judged[GROUPS:], strict=True))
+    mixed = list(zip(groups[GROUPS:], made[GROUPS:], expected[GROUPS:], strict=True))
     assert sum(imbalance(mine) > imbalance(shares) for _, mine, shares in mixed) < GROUPS * 0.02
     assert sum(imbalance(mine) for _, mine, _ in mixed) <= sum(imbalance(one) for *_, one in mixed) * 1.001
     assert sum(moves(spec, mine) for spec, mine, _ in mixed) <= 1.01 * sum(
@@ -104,11 +104,11 @@ def ours(spec: GroupSpec, assignor: str) -> Shares:
 
 
 def theirs(ask_java: AskJava, specs: list[GroupSpec], assignor: str) -> list[Shares]:
-    asked = "".join(question(spec, assignor) for spec in specs).encode()
-    said = ask_java("AssignorJudge", questions=asked).decode()
+    content = "".join(question(spec, assignor) for spec in specs).encode()
+    text = ask_java("AssignorReference", questions=content).decode()
     return [
-        {name: places(said) for name, said in (line.split(" ") for line in answer.split("\n"))}
-        for answer in said.split("\n\n")[:-1]
+        {name: places(text) for name, text in (line.split(" ") for line in answer.split("\n"))}
+        for answer in text.split("\n\n")[:-1]
     ]
 
 
@@ -127,10 +127,10 @@ def question(spec: GroupSpec, assignor: str) -> str:
     return "\n".join([*lines, f"assign {assignor} {kind}"]) + "\n"
 
 
-def places(said: str) -> set[tuple[int, int]]:
-    if said == "-":
+def places(text: str) -> set[tuple[int, int]]:
+    if text == "-":
         return set()
-    return {(int(topic), int(number)) for topic, number in (one.split(":") for one in said.split(","))}
+    return {(int(topic), int(number)) for topic, number in (one.split(":") for one in text.split(","))}
 
 
 def spread(shares: Shares) -> int:

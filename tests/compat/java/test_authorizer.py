@@ -1,4 +1,4 @@
-"""Kafka's own StandardAuthorizer as judge of ours: decisions, the rules behind them, and filters.
+"""Kafka's own StandardAuthorizer as the reference for ours: decisions, the rules behind them, and filters.
 
 ACLs and requests use a tiny alphabet, so that they often match. If several ACLs allow a request, Kafka names
 the one that it looked at last as the rule, and we may name another; only this is not compared.
@@ -26,21 +26,21 @@ from ottla.metadata_raft.acl import (
 )
 from ottla.metadata_raft.acl_set import (
     DEFAULT_DENY,
+    AclDecision,
     AclSet,
-    Asker,
     AuthorizerSettings,
-    Decision,
+    ClientIdentity,
     check_invariants,
 )
-from ottla.node.audit.alike_events import EventLine
-from ottla.node.audit.audit_event import judged
+from ottla.node.audit.audit_event import access_decision
 from ottla.node.audit.audit_line import text_of
+from ottla.node.audit.repeated_events import EventLine
 from tests.compat.java.conftest import AskJava
 from tests.thorough import some_of
 
 QUESTIONS = 20_000  # for each seed
 QUESTIONS_BETWEEN_CHANGES = 20
-CHANGES_OF_A_WORLD = 25
+CHANGES_PER_RUN = 25
 
 pytestmark = [pytest.mark.java, pytest.mark.slow]
 T = TypeVar("T")
@@ -62,29 +62,29 @@ ADDRESSES_OF_ALL_KINDS = (
 
 @pytest.mark.parametrize("seed", some_of(range(15), of_each_run=1))
 def test_kafkas_authorizer_decides_the_same_by_the_same_rules(ask_java: AskJava, seed: int) -> None:
-    story = Story(Random(seed))
-    lines = list(story.lines())
+    scenario = Scenario(Random(seed))
+    lines = list(scenario.lines())
 
-    judged = ask_java("AuthorizerJudge", questions="".join(lines).encode()).decode().split("\n")[:-1]
+    answers = ask_java("AuthorizerReference", questions="".join(lines).encode()).decode().split("\n")[:-1]
 
-    asked = [line for line in lines if line.startswith(("ask", "type", "filter"))]
-    assert len(asked) == len(judged) == len(story.answers) >= QUESTIONS
+    sent = [line for line in lines if line.startswith(("ask", "type", "filter"))]
+    assert len(sent) == len(answers) == len(scenario.answers) >= QUESTIONS
     wrong = [
         (question, ours, theirs)
-        for question, ours, theirs in zip(asked, story.answers, judged, strict=True)
+        for question, ours, theirs in zip(sent, scenario.answers, answers, strict=True)
         if ours != without_allowing_rule(theirs)
     ]
     assert not wrong, f"{len(wrong)}: {wrong[:3]}"
-    kinds = Counter(kind(answer) for answer in story.answers)
+    kinds = Counter(kind(answer) for answer in scenario.answers)
     assert min(kinds[one] for one in KINDS) > QUESTIONS / 250, kinds
 
 
 def test_hosts_are_written_as_java_writes_them(ask_java: AskJava) -> None:
-    asked = "".join(f"host\t{address}\n" for address in ADDRESSES_OF_ALL_KINDS)
+    given = "".join(f"host\t{address}\n" for address in ADDRESSES_OF_ALL_KINDS)
 
-    judged = ask_java("AuthorizerJudge", questions=asked.encode()).decode().split("\n")[:-1]
+    answers = ask_java("AuthorizerReference", questions=given.encode()).decode().split("\n")[:-1]
 
-    assert [host_in_entries(address) for address in ADDRESSES_OF_ALL_KINDS] == judged
+    assert [host_in_entries(address) for address in ADDRESSES_OF_ALL_KINDS] == answers
 
 
 def test_the_audit_log_says_what_kafkas_says(ask_java: AskJava) -> None:
@@ -93,22 +93,22 @@ def test_the_audit_log_says_what_kafkas_says(ask_java: AskJava) -> None:
         topic, "orders", PatternType.LITERAL, "User:bob", "*", write, AclPermissionType.DENY
     )
     questions = [
-        ("User:bob", "10.0.0.1", write, topic, "orders", Decision(False, denial)),
+        ("User:bob", "10.0.0.1", write, topic, "orders", AclDecision(False, denial)),
         ("User:bob", "::1", AclOperation.READ, ResourceType.GROUP, "a b", DEFAULT_DENY),
         ("User:CN=a,O=b", "::1", AclOperation.IDEMPOTENT_WRITE, ResourceType.CLUSTER, "c", DEFAULT_DENY),
         ("User:ann", "10.0.0.1", write, ResourceType.TRANSACTIONAL_ID, "x", DEFAULT_DENY),
     ]
     lines = ["settings\tfalse\t-\n", "add\t1\t" + "\t".join(map(str, map(_number, denial))) + "\n"]
-    for who, host, operation, resource, name, _ in questions:
-        lines.append(f"audit\t{who}\t{host}\t{operation.value}\t{resource.value}\t{name}\n")
+    for principal, host, operation, resource, name, _ in questions:
+        lines.append(f"audit\t{principal}\t{host}\t{operation.value}\t{resource.value}\t{name}\n")
 
-    told = ask_java("AuthorizerJudge", questions="".join(lines).encode()).decode().split("\n")[:-1]
+    theirs = ask_java("AuthorizerReference", questions="".join(lines).encode()).decode().split("\n")[:-1]
 
     ours = [
-        text_of(EventLine(judged(who, host_in_entries(host), "Produce", *asked), 1, 0, 0))
-        for who, host, *asked in questions
+        text_of(EventLine(access_decision(principal, host_in_entries(host), "Produce", *more), 1, 0, 0))
+        for principal, host, *more in questions
     ]
-    assert ours == told
+    assert ours == theirs
 
 
 def _number(word: object) -> object:
@@ -131,8 +131,8 @@ def without_allowing_rule(answer: str) -> str:
     return "ALLOWED\tMatchingAcl" if answer.startswith("ALLOWED\tMatchingAcl") else answer
 
 
-class Story:
-    """Changes of ACLs and requests about them, as lines for the judge; `answers` are ours."""
+class Scenario:
+    """Changes of ACLs and requests about them, as lines for the reference; `answers` are ours."""
 
     def __init__(self, random: Random) -> None:
         self.random = random
@@ -144,14 +144,14 @@ class Story:
 
     def lines(self) -> Iterator[str]:
         while len(self.answers) < QUESTIONS:
-            yield self.settle()
-            for _ in range(CHANGES_OF_A_WORLD):
+            yield self.restart()
+            for _ in range(CHANGES_PER_RUN):
                 yield from self.change()
                 for _ in range(QUESTIONS_BETWEEN_CHANGES):
                     yield self.question()
             check_invariants(self.acls)
 
-    def settle(self) -> str:
+    def restart(self) -> str:
         """Start again with other settings."""
         is_open, user = self.random.random() < 0.5, self.random.choice((*PRINCIPALS, None, None, None))
         self.letters = self.random.choice(("aab", "aab*", "ab*~"))
@@ -179,8 +179,8 @@ class Story:
 
     def question(self) -> str:
         random = self.random
-        asker = Asker(random.choice(PRINCIPALS), random.choice(ADDRESSES))
-        ours = Asker(asker.principal, host_in_entries(asker.host))
+        requester = ClientIdentity(random.choice(PRINCIPALS), random.choice(ADDRESSES))
+        ours = ClientIdentity(requester.principal, host_in_entries(requester.host))
         operation, kind = self.operation(), random.choice(TYPES)
         number = random.random()
         if number < 0.7:
@@ -188,21 +188,21 @@ class Story:
             if name != "*":
                 name = name.lstrip("*") or "a"
             decision = self.acls.decide(ours, operation, kind, name, self.settings)
-            self.answers.append(self.told(decision))
-            return line("ask", *asker, operation, kind, name)
+            self.answers.append(self.line_of(decision))
+            return line("ask", *requester, operation, kind, name)
         if number < 0.85:
             decision = self.acls.decide_by_resource_type(ours, operation, kind, self.settings)
-            self.answers.append(said(decision))
-            return line("type", *asker, operation, kind)
+            self.answers.append(decision_text(decision))
+            return line("type", *requester, operation, kind)
         selected = self.filter()
         self.answers.append(";".join(sorted(str(entry) for _, entry in self.acls.matching(selected))))
         return line("filter", *("-" if value is None else value for value in selected))
 
-    def told(self, decision: Decision) -> str:
+    def line_of(self, decision: AclDecision) -> str:
         if decision.is_allowed and isinstance(decision.rule, AccessControlEntry):
             assert decision.rule in self.acls.ids
             assert decision.rule.permission_type == AclPermissionType.ALLOW
-        return without_allowing_rule(f"{said(decision)}\t{decision.rule_text}")
+        return without_allowing_rule(f"{decision_text(decision)}\t{decision.rule_text}")
 
     def entry(self) -> AccessControlEntry:
         random = self.random
@@ -243,7 +243,7 @@ class Story:
         return "".join(self.random.choices(self.letters, k=self.random.randint(1, 4)))
 
 
-def said(decision: Decision) -> str:
+def decision_text(decision: AclDecision) -> str:
     return "ALLOWED" if decision.is_allowed else "DENIED"
 
 

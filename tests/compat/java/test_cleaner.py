@@ -1,4 +1,4 @@
-"""Java as judge: Apache Kafka's own cleaner, over copies of the same log, leaves the same batches as ours.
+"""Java as the reference: Kafka's cleaner, over copies of the same log, leaves the same batches as ours.
 
 Offsets, records, timestamps, delete horizons, producers, emptied batches, file names and transaction indexes
 are compared. The base timestamp of a batch is not: it only decides how the timestamps are encoded.
@@ -37,7 +37,7 @@ CONFIG = LogConfig(
 # Seed of the log, slots of the key map (a prime: ours rounds down to one), rounds in ms after START_MS, and
 # the first dirty offset. It is the base offset of a segment, since Kafka takes transactions that ended
 # earlier in the same segment for open.
-STORIES = [
+SCENARIOS = [
     pytest.param(1, 100_000, (900_000, 905_000, 911_000), 0, id="tombstones and markers over three rounds"),
     pytest.param(2, 31, (900_000,), 0, id="a map that is soon full"),
     pytest.param(13, 100_000, (900_000, 900_000), 6_665, id="two rounds at once over the last segment"),
@@ -162,10 +162,10 @@ def clean_with_kafka(ask_java: AskJava, directory: Path, now_ms: int, map_keys: 
     """Clean the log once with Apache Kafka's cleaner, and return the offset that it reached."""
     settings = (str(CONFIG.segment_bytes), str(CONFIG.delete_retention_ms))
     work = (str(directory), str(now_ms), str(24 * map_keys), str(first_dirty))
-    return int(ask_java("CleanerJudge", *settings, *work).split()[-1])
+    return int(ask_java("CleanerReference", *settings, *work).split()[-1])
 
 
-@pytest.mark.parametrize(("seed", "map_keys", "rounds", "first_dirty"), STORIES)
+@pytest.mark.parametrize(("seed", "map_keys", "rounds", "first_dirty"), SCENARIOS)
 def test_kafkas_cleaner_leaves_the_same(
     ask_java: AskJava,
     tmp_path: Path,

@@ -1,4 +1,4 @@
-"""Java as judge: Apache Kafka's own generated classes reread what we wrote, byte by byte.
+"""Java as the reference: Apache Kafka's own generated classes reread what we wrote, byte by byte.
 
 All APIs, versions and both directions are tested with random content. Fields that are not set must have the
 same defaults on both sides, and version ranges and versions of headers must be the same.
@@ -51,11 +51,11 @@ def ask(ask_java: AskJava) -> Ask:
     """Give a function that asks questions; an answer is bytes, or the text of Java's exception."""
 
     def answered(questions: Sequence[Question]) -> list[bytes | str]:
-        asked = b"".join(
+        request = b"".join(
             _QUESTION.pack(one.kind, one.api, one.is_request, one.version, len(one.body)) + one.body
             for one in questions
         )
-        return parse_answers(ask_java("CodecJudge", questions=asked, artifacts=NEWEST_CLIENTS))
+        return parse_answers(ask_java("CodecReference", questions=request, artifacts=NEWEST_CLIENTS))
 
     return answered
 

@@ -11,11 +11,11 @@ from uuid import uuid4
 
 import pytest
 
-from tests.compat.java.jars import KAFKA, why_not
+from tests.compat.java.jars import KAFKA, reason_to_skip
 from tests.compat.java.java_programs import java_program
 from tests.compat.processes import running, wait_until
-from tests.compat.servers import free_port
 from tests.compat.topics import counter_of_committed, new_topic, read_committed
+from tests.ports import free_port
 
 pytestmark = [pytest.mark.java, pytest.mark.slow]
 DISTRIBUTED = "org.apache.kafka.connect.cli.ConnectDistributed"
@@ -45,7 +45,7 @@ plugin.discovery=service_load
 """
 
 
-def services_of(folder: Path) -> Path:
+def write_services(folder: Path) -> Path:
     """Write the file by which a worker finds the connector as a plug-in, and return its class path."""
     services = folder / "META-INF" / "services"
     services.mkdir(parents=True)
@@ -65,14 +65,16 @@ def put(url: str, content: object) -> bool:
         return False
 
 
-def test_a_source_counts_exactly_although_its_worker_is_killed(servers: str, tmp_path: Path) -> None:
-    if (reason := why_not()) is not None:
+def test_a_source_counts_exactly_although_its_worker_is_killed(
+    cluster_bootstrap: str, tmp_path: Path
+) -> None:
+    if (reason := reason_to_skip()) is not None:
         pytest.skip(reason)
-    topic = new_topic(servers)
+    topic = new_topic(cluster_bootstrap)
     settings, log, port = tmp_path / "worker.properties", tmp_path / "worker.log", free_port()
     group = f"connect-{uuid4().hex[:8]}"
-    settings.write_text(WORKER.format(group=group, bootstrap=servers, port=port))
-    command = [*java_program(DISTRIBUTED, KAFKA, services_of(tmp_path / "plugin")), str(settings)]
+    settings.write_text(WORKER.format(group=group, bootstrap=cluster_bootstrap, port=port))
+    command = [*java_program(DISTRIBUTED, KAFKA, write_services(tmp_path / "plugin")), str(settings)]
     connector = {
         "connector.class": "NumberSource",
         "tasks.max": "1",
@@ -81,14 +83,14 @@ def test_a_source_counts_exactly_although_its_worker_is_killed(servers: str, tmp
         "exactly.once.support": "required",
     }
 
-    with counter_of_committed(servers, topic) as count:
+    with counter_of_committed(cluster_bootstrap, topic) as count:
         with running(command, log) as worker:
             there = f"http://127.0.0.1:{port}/connectors/numbers/config"
             wait_until(lambda: put(there, connector), worker, log)
             wait_until(lambda: count() >= NUMBERS, worker, log)
-        before = len(read_committed(servers, topic))
+        before = len(read_committed(cluster_bootstrap, topic))
         with running(command, log) as worker:
             wait_until(lambda: count() >= before + NUMBERS, worker, log)
 
-    found = [int(value) for _, value in read_committed(servers, topic)]
+    found = [int(value) for _, value in read_committed(cluster_bootstrap, topic)]
     assert found == list(range(len(found)))

@@ -1,4 +1,4 @@
-"""Java as judge of the names of certificates, and Apache Kafka as judge of the rules that map them."""
+"""Java as the reference for names of certificates, and Apache Kafka for the rules that map them."""
 
 import struct
 from collections.abc import Sequence
@@ -39,22 +39,24 @@ def random_name(random: Random) -> Name:
     ]
 
 
-def judged(ask_java: AskJava, *arguments: str, questions: Sequence[bytes]) -> list[str | None]:
-    asked = b"".join(struct.pack(">i", len(one)) + one for one in questions)
-    answers = ask_java("NameJudge", *arguments, questions=asked).decode().split("\n")[:-1]
-    return [None if one == "refused" else bytes.fromhex(one[1:]).decode() for one in answers]
+def answers_of(ask_java: AskJava, *arguments: str, questions: Sequence[bytes]) -> list[str | None]:
+    content = b"".join(struct.pack(">i", len(one)) + one for one in questions)
+    answers = ask_java("NameReference", *arguments, questions=content).decode().split("\n")[:-1]
+    return [None if one == "rejected" else bytes.fromhex(one[1:]).decode() for one in answers]
 
 
 def test_java_writes_names_as_we_do(ask_java: AskJava) -> None:
     random = Random(2253)
     names = [random_name(random) for _ in range(NAMES)]
 
-    answers = judged(ask_java, questions=[name_der(one) for one in names])
+    answers = answers_of(ask_java, questions=[name_der(one) for one in names])
 
     # Java rejects some that OpenSSL accepts, such as characters that a PrintableString cannot have.
-    taken = [(one, said) for one, said in zip(names, answers, strict=True) if said is not None]
+    taken = [(one, theirs) for one, theirs in zip(names, answers, strict=True) if theirs is not None]
     assert len(taken) > NAMES / 2
-    wrong = [(one, said, ours) for one, said in taken if (ours := subject_name(certificate(one))) != said]
+    wrong = [
+        (one, theirs, ours) for one, theirs in taken if (ours := subject_name(certificate(one))) != theirs
+    ]
     assert not wrong, f"{len(wrong)} of {len(taken)}: {wrong[:5]}"
 
 
@@ -76,9 +78,9 @@ RULE:\**\/+/*/L, RULE:CN=.*/$0$00/
 def test_apache_kafka_makes_the_same_principals(ask_java: AskJava) -> None:
     names = ["", "aaa", r"CN=Tkac\, Adam,OU=ITZ", "CN=duke,OU=ServiceUsers,O=Org", "OU=x", "CN=Té", "CN=T"]
     for rules in RULES:
-        asked = [rules.encode(), *(name.encode() for name in names)]
+        content = [rules.encode(), *(name.encode() for name in names)]
 
-        theirs = judged(ask_java, "rules", questions=asked)
+        theirs = answers_of(ask_java, "rules", questions=content)
 
         assert [principal(rules, name) for name in names] == theirs, rules
 

@@ -6,7 +6,7 @@ killed. A partition never has two owners.
 
 import json
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from uuid import uuid4
 
@@ -16,32 +16,31 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.compat import command_line
 from tests.compat.group_feed import Feed
-from tests.compat.group_fleet import python_command
-from tests.compat.group_members import Members, MembersOfOneStory
-from tests.compat.group_story import Story
+from tests.compat.group_fleet import PARTITIONS, ends, python_command
+from tests.compat.group_history import GroupHistory
+from tests.compat.group_members import Members, MembersOfOneHistory
 from tests.compat.java.group_members import java_command
-from tests.compat.java.jars import KAFKA, OLDER_CLIENTS, why_not
+from tests.compat.java.jars import KAFKA, OLDER_CLIENTS, reason_to_skip
 from tests.compat.servers import StartNode
 from tests.cpu_time import cpu_seconds_of
-from tests.integration.cluster.conftest import Cluster, eventually, written
+from tests.integration.cluster.conftest import Cluster, eventually, write_cluster
 
 pytestmark = [pytest.mark.java, pytest.mark.slow]
 
-PARTITIONS = 12
 ASSIGNOR = "org.apache.kafka.clients.consumer.{}Assignor"
 FEED_PAUSE_S = 0.1
-RESTS_FOR_S = 4.0
+IDLE_S = 4.0
 NEWEST, OLDER = "4.3.1", "3.9.2"
 CLIENTS = {NEWEST: KAFKA, OLDER: OLDER_CLIENTS}
 
 LIBRDKAFKA = "confluent"
 
-MembersOf = Callable[..., MembersOfOneStory]
+MembersOf = Callable[..., MembersOfOneHistory]
 
 
 @pytest.fixture
-def story() -> Story:
-    return Story()
+def history() -> GroupHistory:
+    return GroupHistory()
 
 
 @pytest.fixture(scope="module")
@@ -50,11 +49,11 @@ def processes(bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Itera
     started: dict[str, Members] = {}
     logs = tmp_path_factory.mktemp("members")
 
-    def process(what: str) -> Members:
-        if what not in started:
-            command = python_command(what) if what == LIBRDKAFKA else java_of(what)
-            started[what] = Members(command, bootstrap, logs / f"{what}.log")
-        return started[what]
+    def process(clients: str) -> Members:
+        if clients not in started:
+            command = python_command(clients) if clients == LIBRDKAFKA else java_of(clients)
+            started[clients] = Members(command, bootstrap, logs / f"{clients}.log")
+        return started[clients]
 
     yield process
     for one in started.values():
@@ -62,18 +61,18 @@ def processes(bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Itera
 
 
 def java_of(version: str) -> list[str]:
-    if (reason := why_not(CLIENTS[version])) is not None:
+    if (reason := reason_to_skip(CLIENTS[version])) is not None:
         pytest.skip(reason)
     return java_command(CLIENTS[version])
 
 
 @pytest.fixture
-def members_of(processes: Callable[[str], Members], story: Story) -> Iterator[MembersOf]:
+def members_of(processes: Callable[[str], Members], history: GroupHistory) -> Iterator[MembersOf]:
     """Give a function that returns members of this history; all of them leave at its end."""
-    used: list[MembersOfOneStory] = []
+    used: list[MembersOfOneHistory] = []
 
-    def members(bootstrap: str, what: str = NEWEST) -> MembersOfOneStory:
-        used.append(MembersOfOneStory(processes(what), story, bootstrap))
+    def members(bootstrap: str, clients: str = NEWEST) -> MembersOfOneHistory:
+        used.append(MembersOfOneHistory(processes(clients), history, bootstrap))
         return used[-1]
 
     yield members
@@ -82,10 +81,10 @@ def members_of(processes: Callable[[str], Members], story: Story) -> Iterator[Me
 
 
 @pytest.fixture
-def dying(bootstrap: str, story: Story, tmp_path: Path) -> Iterator[MembersOfOneStory]:
+def killed_members(bootstrap: str, history: GroupHistory, tmp_path: Path) -> Iterator[MembersOfOneHistory]:
     """Members in a JVM of the test's own, which the test may kill."""
     jvm = Members(java_of(NEWEST), bootstrap, tmp_path / "dying.log")
-    yield MembersOfOneStory(jvm, story, bootstrap)
+    yield MembersOfOneHistory(jvm, history, bootstrap)
     jvm.kill()
 
 
@@ -101,10 +100,10 @@ def even_shares(members: int) -> list[int]:
     return [share + (number < more) for number in range(members)]
 
 
-def finish(story: Story, feed: Feed) -> set[str]:
+def finish(history: GroupHistory, feed: Feed) -> set[str]:
     """Stop the feed, wait until its records are consumed, and return them."""
     sent = feed.stop()
-    story.wait(lambda told: told.polled.keys() >= sent, f"all of {len(sent)} records are consumed")
+    history.wait_for_all(sent)
     return sent
 
 
@@ -114,7 +113,7 @@ def finish(story: Story, feed: Feed) -> set[str]:
     [(NEWEST, "RoundRobin"), (OLDER, "Range"), (OLDER, "RoundRobin"), (OLDER, "CooperativeSticky")],
 )
 def test_members_come_and_go(
-    bootstrap: str, story: Story, members_of: MembersOf, version: str, assignor: str
+    bootstrap: str, history: GroupHistory, members_of: MembersOf, version: str, assignor: str
 ) -> None:
     topic, group = make_topic(bootstrap), f"group-{uuid4().hex[:8]}"
     members = members_of(bootstrap, version)
@@ -123,18 +122,18 @@ def test_members_come_and_go(
 
     for count in (1, 2, 3, 4):
         members.start(f"m{count}", group, topic, **settings)
-        story.wait_for_shares(even_shares(count), of=PARTITIONS)
+        history.wait_for_shares(even_shares(count), of=PARTITIONS)
     for count in (3, 2):
         members.close(f"m{count + 1}")
-        story.wait_for_shares(even_shares(count), of=PARTITIONS)
-    sent = finish(story, feed)
+        history.wait_for_shares(even_shares(count), of=PARTITIONS)
+    sent = finish(history, feed)
 
-    assert story.polled.keys() == sent and set(story.polled.values()) == {1}, "exactly once"
-    story.check_no_partition_was_owned_twice()
+    history.check_exactly_once(sent)
+    history.check_no_partition_was_owned_twice()
 
 
 def test_ten_members_of_two_versions_join_at_once(
-    bootstrap: str, story: Story, members_of: MembersOf
+    bootstrap: str, history: GroupHistory, members_of: MembersOf
 ) -> None:
     topic, group = make_topic(bootstrap), f"group-{uuid4().hex[:8]}"
     jvms = [members_of(bootstrap, NEWEST), members_of(bootstrap, OLDER)]
@@ -142,20 +141,20 @@ def test_ten_members_of_two_versions_join_at_once(
 
     for number in range(10):
         jvms[number % 2].start(f"m{number}", group, topic)
-    story.wait_for_shares(even_shares(10), of=PARTITIONS)
+    history.wait_for_shares(even_shares(10), of=PARTITIONS)
     for number in range(5):
         jvms[number % 2].close(f"m{number}")
-    story.wait_for_shares(even_shares(5), of=PARTITIONS)
-    sent = finish(story, feed)
+    history.wait_for_shares(even_shares(5), of=PARTITIONS)
+    sent = finish(history, feed)
 
-    assert story.polled.keys() == sent and set(story.polled.values()) == {1}, "exactly once"
-    story.check_no_partition_was_owned_twice()
+    history.check_exactly_once(sent)
+    history.check_no_partition_was_owned_twice()
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
-def test_a_member_without_records_rests(
+def test_a_member_without_records_stays_idle(
     start_node: StartNode,
-    story: Story,
+    history: GroupHistory,
     processes: Callable[[str], Members],
     members_of: MembersOf,
     tmp_path: Path,
@@ -167,55 +166,55 @@ def test_a_member_without_records_rests(
     pid = processes(NEWEST).process.pid
 
     members_of(bootstrap).start("m0", group, topic, group_protocol=protocol)
-    story.wait_for_shares(even_shares(1), of=PARTITIONS)
+    history.wait_for_shares(even_shares(1), of=PARTITIONS)
     time.sleep(1.5)  # the work that follows the assignment is done
     before_s = cpu_seconds_of(pid)
-    time.sleep(RESTS_FOR_S)
+    time.sleep(IDLE_S)
 
-    assert cpu_seconds_of(pid) - before_s < RESTS_FOR_S / 4, "it uses 0.02 cores, or 1.6 without a pause"
+    assert cpu_seconds_of(pid) - before_s < IDLE_S / 4, "it uses 0.02 cores, or 1.6 without a pause"
 
 
 def test_crashed_members_are_replaced(
-    bootstrap: str, story: Story, members_of: MembersOf, dying: MembersOfOneStory
+    bootstrap: str, history: GroupHistory, members_of: MembersOf, killed_members: MembersOfOneHistory
 ) -> None:
     topic, group = make_topic(bootstrap), f"group-{uuid4().hex[:8]}"
     staying = members_of(bootstrap)
     feed = Feed(bootstrap, topic, PARTITIONS, pause_s=FEED_PAUSE_S)
     staying.start("m0", group, topic)
-    dying.start("m1", group, topic)
-    dying.start("m2", group, topic)
-    story.wait_for_shares(even_shares(3), of=PARTITIONS)
+    killed_members.start("m1", group, topic)
+    killed_members.start("m2", group, topic)
+    history.wait_for_shares(even_shares(3), of=PARTITIONS)
 
-    dying.kill()
-    story.wait_for_shares(even_shares(1), of=PARTITIONS)
+    killed_members.kill()
+    history.wait_for_shares(even_shares(1), of=PARTITIONS)
     staying.start("m3", group, topic)
-    story.wait_for_shares(even_shares(2), of=PARTITIONS)
-    sent = finish(story, feed)
+    history.wait_for_shares(even_shares(2), of=PARTITIONS)
+    sent = finish(history, feed)
 
-    assert story.polled.keys() == sent, "at least once"
-    story.check_no_partition_was_owned_twice()
+    assert history.polled.keys() == sent, "at least once"
+    history.check_no_partition_was_owned_twice()
 
 
 def test_a_static_member_comes_back_without_a_rebalance(
-    bootstrap: str, story: Story, members_of: MembersOf, dying: MembersOfOneStory
+    bootstrap: str, history: GroupHistory, members_of: MembersOf, killed_members: MembersOfOneHistory
 ) -> None:
     topic, group = make_topic(bootstrap), f"group-{uuid4().hex[:8]}"
     members = members_of(bootstrap)
     feed = Feed(bootstrap, topic, PARTITIONS, pause_s=FEED_PAUSE_S)
     patient = {"session_timeout_ms": "30000"}
     members.start("m0", group, topic, group_instance_id="zero", **patient)
-    dying.start("m1", group, topic, group_instance_id="one", **patient)
-    story.wait_for_shares(even_shares(2), of=PARTITIONS)
-    had, rebalances = set(story.owned["m1"]), story.rebalances["m0"]
+    killed_members.start("m1", group, topic, group_instance_id="one", **patient)
+    history.wait_for_shares(even_shares(2), of=PARTITIONS)
+    had, rebalances = set(history.owned["m1"]), history.rebalances["m0"]
 
-    dying.kill()
+    killed_members.kill()
     members.start("m1", group, topic, group_instance_id="one", **patient)
-    story.wait_for_shares(even_shares(2), of=PARTITIONS)
-    sent = finish(story, feed)
+    history.wait_for_shares(even_shares(2), of=PARTITIONS)
+    sent = finish(history, feed)
 
-    assert story.owned["m1"] == had and story.rebalances["m0"] == rebalances
-    assert story.polled.keys() == sent, "at least once"
-    story.check_no_partition_was_owned_twice()
+    assert history.owned["m1"] == had and history.rebalances["m0"] == rebalances
+    assert history.polled.keys() == sent, "at least once"
+    history.check_no_partition_was_owned_twice()
 
 
 # ---- from one protocol to the other ------------------------------------------------------------------------
@@ -223,28 +222,28 @@ def test_a_static_member_comes_back_without_a_rebalance(
 
 @pytest.mark.parametrize("assignor", ["Range", "CooperativeSticky"])
 def test_members_change_their_protocol_one_by_one_and_back(
-    bootstrap: str, story: Story, members_of: MembersOf, assignor: str
+    bootstrap: str, history: GroupHistory, members_of: MembersOf, assignor: str
 ) -> None:
     topic, group = make_topic(bootstrap), f"group-{uuid4().hex[:8]}"
     members, librdkafka = members_of(bootstrap), members_of(bootstrap, LIBRDKAFKA)
     feed = Feed(bootstrap, topic, PARTITIONS, pause_s=FEED_PAUSE_S)
     classic = {"partition_assignment_strategy": ASSIGNOR.format(assignor)}
-    processes: dict[str, MembersOfOneStory] = {}
+    processes: dict[str, MembersOfOneHistory] = {}
 
-    def start(name: str, process: MembersOfOneStory, **settings: str) -> None:
+    def start(name: str, process: MembersOfOneHistory, **settings: str) -> None:
         process.start(name, group, topic, **settings)
         processes[name] = process
 
-    def replace(old: str, name: str, process: MembersOfOneStory, **settings: str) -> None:
+    def replace(old: str, name: str, process: MembersOfOneHistory, **settings: str) -> None:
         """Start a member, then close another."""
         start(name, process, **settings)
-        story.wait_for_shares(even_shares(4), of=PARTITIONS)
+        history.wait_for_shares(even_shares(4), of=PARTITIONS)
         processes.pop(old).close(old)
-        story.wait_for_shares(even_shares(3), of=PARTITIONS)
+        history.wait_for_shares(even_shares(3), of=PARTITIONS)
 
     for number in range(3):
         start(f"old{number}", members, **classic)
-    story.wait_for_shares(even_shares(3), of=PARTITIONS)
+    history.wait_for_shares(even_shares(3), of=PARTITIONS)
     kinds = [kind_of(bootstrap, group)]
     replace("old0", "new0", members, group_protocol="consumer")
     replace("old1", "new1", librdkafka, group_protocol="consumer")
@@ -253,11 +252,11 @@ def test_members_change_their_protocol_one_by_one_and_back(
     for number in range(3):
         replace(f"new{number}", f"again{number}", members, **classic)
     kinds.append(kind_of(bootstrap, group))
-    sent = finish(story, feed)
+    sent = finish(history, feed)
 
     assert kinds == ["classic", "consumer", "classic"]
-    assert story.polled.keys() == sent and set(story.polled.values()) == {1}, "exactly once"
-    story.check_no_partition_was_owned_twice()
+    history.check_exactly_once(sent)
+    history.check_no_partition_was_owned_twice()
 
 
 def kind_of(bootstrap: str, group: str) -> str:
@@ -272,14 +271,14 @@ def kind_of(bootstrap: str, group: str) -> str:
 def three(tmp_path: Path) -> Iterator[Cluster]:
     quick = [f"group.consumer.{limit}heartbeat.interval.ms=500" for limit in ("", "min.")]
     safe = ["offsets.topic.replication.factor=3", "min.insync.replicas=2"]
-    cluster = written(tmp_path / "three", 3, *safe, *quick)
+    cluster = write_cluster(tmp_path / "three", 3, *safe, *quick)
     cluster.start(0, 1, 2)
     yield cluster
     cluster.stop()
 
 
 def test_the_coordinator_is_killed_while_a_group_changes_its_protocol(
-    three: Cluster, story: Story, members_of: MembersOf
+    three: Cluster, history: GroupHistory, members_of: MembersOf
 ) -> None:
     topic, group = make_topic(three.bootstrap, replicas=3), f"group-{uuid4().hex[:8]}"
     members = members_of(three.bootstrap)
@@ -287,24 +286,24 @@ def test_the_coordinator_is_killed_while_a_group_changes_its_protocol(
     settings = {"partition_assignment_strategy": ASSIGNOR.format("CooperativeSticky")}
     for number in range(3):
         members.start(f"m{number}", group, topic, **settings)
-    story.wait_for_shares(even_shares(3), of=PARTITIONS)
+    history.wait_for_shares(even_shares(3), of=PARTITIONS)
 
     coordinator = coordinator_of(three, group)
     members.start("m3", group, topic, group_protocol="consumer")
     # The next coordinator has to end the rebalance; on a busy machine it may have ended already.
     eventually(
-        lambda: state_of(three, group) != "STABLE" or len(story.owned.get("m3", ())) > 0, "a rebalance", 60
+        lambda: state_of(three, group) != "STABLE" or len(history.owned.get("m3", ())) > 0, "a rebalance", 60
     )
     three.kill(coordinator)
-    story.wait_for_shares(even_shares(4), of=PARTITIONS)
+    history.wait_for_shares(even_shares(4), of=PARTITIONS)
     three.start(coordinator)
     members.close("m0")
-    story.wait_for_shares(even_shares(3), of=PARTITIONS)
-    sent = finish(story, feed)
+    history.wait_for_shares(even_shares(3), of=PARTITIONS)
+    sent = finish(history, feed)
 
-    assert story.polled.keys() == sent, "at least once"
+    assert history.polled.keys() == sent, "at least once"
     assert kind_of(three.bootstrap, group) == "consumer"
-    eventually(lambda: committed_of(three, group, topic) == ends_of(sent), "all is committed", 60)
+    eventually(lambda: committed_of(three, group, topic) == ends(len(sent)), "all is committed", 60)
 
 
 def state_of(cluster: Cluster, group: str) -> str:
@@ -322,7 +321,3 @@ def committed_of(cluster: Cluster, group: str, topic: str) -> list[int]:
     wanted = [ConsumerGroupTopicPartitions(group)]
     found = cluster.admin().list_consumer_group_offsets(wanted)[group].result(30).topic_partitions
     return [one.offset for one in sorted(found, key=lambda one: one.partition) if one.topic == topic]
-
-
-def ends_of(sent: Collection[str]) -> list[int]:
-    return [len(range(partition, len(sent), PARTITIONS)) for partition in range(PARTITIONS)]

@@ -1,4 +1,4 @@
-"""Java as judge of the records of __consumer_offsets, and of the data that classic consumers exchange.
+"""Java as the reference for records of __consumer_offsets, and of the data that classic consumers exchange.
 
 Kafka's own code rereads ours, byte by byte.
 """
@@ -32,35 +32,35 @@ pytestmark = [pytest.mark.java, pytest.mark.slow]
 def test_java_rereads_records_of_the_consumer_protocol_to_the_same_bytes(
     ask_java: AskJava,
 ) -> None:
-    asked = [(encode_consumer_key(record), encode_consumer_value(record)) for record in random_records()]
+    questions = [(encode_consumer_key(record), encode_consumer_value(record)) for record in random_records()]
 
-    answered = judged(ask_java, asked)
+    answered = answers_of(ask_java, questions)
 
-    assert answered == asked
+    assert answered == questions
 
 
 def test_java_rereads_records_of_share_groups_to_the_same_bytes(ask_java: AskJava) -> None:
     random = Random(932)
-    asked = [(encode_key(one), encode_value(one)) for one in records_of(SHARE_LAYOUTS, random)]
+    questions = [(encode_key(one), encode_value(one)) for one in records_of(SHARE_LAYOUTS, random)]
 
-    answered = judged(ask_java, asked)
+    answered = answers_of(ask_java, questions)
 
-    assert answered == asked
+    assert answered == questions
 
 
 def test_java_rereads_the_data_that_consumers_exchange_to_the_same_bytes(
     ask_java: AskJava,
 ) -> None:
     random = Random(1)
-    asked: list[tuple[bytes, bytes | None]] = []
+    questions: list[tuple[bytes, bytes | None]] = []
     for kind, cls in ((b"S", Subscription), (b"A", AssignedPartitions)):
         for version in range(NEWEST_VERSION + 1):
             values = [cls(), *(random_message(cls, version, random) for _ in range(ROUNDS))]
-            asked += [(kind, schema_compiler.encode_versioned(value, version)) for value in values]
+            questions += [(kind, schema_compiler.encode_versioned(value, version)) for value in values]
 
-    answered = judged(ask_java, asked)
+    answered = answers_of(ask_java, questions)
 
-    assert answered == asked
+    assert answered == questions
 
 
 def random_records() -> list[ConsumerGroupRecord]:
@@ -81,11 +81,11 @@ def records_of(layouts: Layouts, random: Random) -> list[Any]:
     return records
 
 
-def judged(
+def answers_of(
     ask_java: AskJava, questions: list[tuple[bytes, bytes | None]]
 ) -> list[tuple[bytes, bytes | None]]:
-    asked = b"".join(_with_length(key) + _with_length(value) for key, value in questions)
-    output = ask_java("GroupRecordJudge", questions=asked)
+    content = b"".join(_with_length(key) + _with_length(value) for key, value in questions)
+    output = ask_java("GroupRecordReference", questions=content)
     answers: list[tuple[bytes, bytes | None]] = []
     position = 0
     while position < len(output):

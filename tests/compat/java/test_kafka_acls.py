@@ -125,17 +125,17 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("properties")
 
 
-def command(tools: KafkaTools, home: Path, address: str, user: str, asked: Step) -> Ran:
+def command(tools: KafkaTools, home: Path, address: str, user: str, step: Step) -> Ran:
     path = home / f"{user}.properties"
     path.write_text(
         f"security.protocol=SASL_PLAINTEXT\nsasl.mechanism={MECHANISM}\n"
         f'sasl.jaas.config={MODULE} required username="{user}" password="{PASSWORD}";\n'
     )
     server = ("--bootstrap-server", address, "--command-config", str(path))
-    return tools.run("kafka-acls", *server, *asked.arguments, stdin=asked.stdin)
+    return tools.run("kafka-acls", *server, *step.arguments, stdin=step.stdin)
 
 
-def said(ran: Ran) -> tuple[int, list[str]]:
+def output_of(ran: Ran) -> tuple[int, list[str]]:
     """Return the exit code and the output, without times and addresses.
 
     The lines are sorted, since Kafka's have the order of a Java hash map.
@@ -145,27 +145,27 @@ def said(ran: Ran) -> tuple[int, list[str]]:
 
 
 def test_kafka_acls_prints_the_same_at_both(tools: KafkaTools, both: tuple[str, str], home: Path) -> None:
-    for asked in STEPS:
-        mine, theirs = (said(command(tools, home, address, ADMINISTRATOR, asked)) for address in both)
+    for step in STEPS:
+        mine, theirs = (output_of(command(tools, home, address, ADMINISTRATOR, step)) for address in both)
 
-        assert mine == theirs, asked.arguments
+        assert mine == theirs, step.arguments
 
 
 @pytest.mark.parametrize(
-    "asked",
+    "call",
     [
         step("--list"),
         step("--add", *ANN, "--operation", "Read", "--topic", "t"),
         step("--remove", *ANN, "--operation", "Read", "--topic", "t", FORCE),
     ],
-    ids=lambda asked: asked.arguments[0],
+    ids=lambda call: call.arguments[0],
 )
 def test_a_client_without_rights_gets_the_same_error(
-    tools: KafkaTools, both: tuple[str, str], home: Path, asked: Step
+    tools: KafkaTools, both: tuple[str, str], home: Path, call: Step
 ) -> None:
     for address in both:
-        refused = command(tools, home, address, NOBODY, asked)
+        rejected = command(tools, home, address, NOBODY, call)
 
         # Kafka's message has the whole request in Java's notation, so only the exception is checked.
-        assert refused.code == 1, refused.text
-        assert "org.apache.kafka.common.errors.ClusterAuthorizationException: " in refused.text
+        assert rejected.code == 1, rejected.text
+        assert "org.apache.kafka.common.errors.ClusterAuthorizationException: " in rejected.text

@@ -9,6 +9,7 @@ from uuid import uuid4
 import pytest
 
 from tests.compat.java.kafka_tools import KafkaTools, Ran
+from tests.compat.wire_client import eventually
 
 pytestmark = [pytest.mark.java, pytest.mark.slow]
 
@@ -75,7 +76,7 @@ def last_values(rows: list[tuple[dict[str, Any], dict[str, Any] | None]]) -> lis
     return [value for value in newest.values() if value is not None]
 
 
-def test_kafka_topics(shell: Shell, topic: str) -> None:
+def test_kafka_topics_lists_describes_alters_and_deletes(shell: Shell, topic: str) -> None:
     described = shell.ok("kafka-topics", "--describe", "--topic", topic)
     shell.ok("kafka-topics", "--alter", "--topic", topic, "--partitions", "3")
     again = shell.run("kafka-topics", "--create", "--topic", topic)
@@ -85,10 +86,16 @@ def test_kafka_topics(shell: Shell, topic: str) -> None:
     assert topic in shell.ok("kafka-topics", "--list").split()
     assert (again.code, "already exists" in again.text) == (1, True)
     shell.ok("kafka-topics", "--delete", "--topic", topic)
+    listed = eventually(
+        lambda: shell.ok("kafka-topics", "--list").split(), lambda listed: topic not in listed
+    )
+    assert topic not in listed
 
 
 @pytest.mark.parametrize("compression", ["none", "gzip", "snappy", "lz4", "zstd"])
-def test_kafka_console_producer_and_consumer(shell: Shell, topic: str, compression: str) -> None:
+def test_kafka_console_consumer_reads_what_kafka_console_producer_wrote(
+    shell: Shell, topic: str, compression: str
+) -> None:
     lines = "".join(f"key-{number}\tvalue-{number}\n" for number in range(6))
     shell.ok(
         "kafka-console-producer",
@@ -99,7 +106,7 @@ def test_kafka_console_producer_and_consumer(shell: Shell, topic: str, compressi
     assert consume(shell, topic, 6) == sorted(lines.splitlines())
 
 
-def test_kafka_configs_of_topics_and_brokers(shell: Shell, topic: str) -> None:
+def test_kafka_configs_changes_and_describes_configs_of_a_topic(shell: Shell, topic: str) -> None:
     of_topic = ("--entity-type", "topics", "--entity-name", topic)
     shell.ok(
         "kafka-configs",
@@ -118,7 +125,7 @@ def test_kafka_configs_of_topics_and_brokers(shell: Shell, topic: str) -> None:
     assert "cleanup.policy=compact,delete" in described
     assert "retention.ms=99000" not in less
     assert "segment.bytes=1073741824" in everything
-    assert wrong.code != 0 or "InvalidConfigurationException" in wrong.text
+    assert (wrong.code, "InvalidConfigurationException" in wrong.text) == (1, True), wrong.text
 
 
 def test_kafka_configs_sets_a_quota_that_kafka_topics_then_meets(shell: Shell, tmp_path: Path) -> None:
@@ -132,17 +139,17 @@ def test_kafka_configs_sets_a_quota_that_kafka_topics_then_meets(shell: Shell, t
     shell.ok("kafka-configs", "--alter", *of_client, "--add-config", "controller_mutation_rate=2")
     described = shell.ok("kafka-configs", "--describe", *of_client)
     shell.ok(*create, "--topic", f"{topic}-1", "--partitions", "60")
-    refused = shell.run(*create, "--topic", f"{topic}-2")
+    rejected = shell.run(*create, "--topic", f"{topic}-2")
     shell.ok("kafka-configs", "--alter", *of_client, "--delete-config", "controller_mutation_rate")
     shell.ok(*create, "--topic", f"{topic}-2")
 
     assert "controller_mutation_rate=2.0" in described
-    assert refused.code != 0 and "The throttling quota has been exceeded" in refused.text
+    assert rejected.code != 0 and "The throttling quota has been exceeded" in rejected.text
     shell.ok("kafka-topics", "--delete", "--topic", f"{topic}-.*")
 
 
-def test_kafka_configs_of_a_group(shell: Shell) -> None:
-    of_group = ("--entity-type", "groups", "--entity-name", "with-settings")
+def test_kafka_configs_changes_configs_of_a_group_within_their_limits(shell: Shell) -> None:
+    of_group = ("--entity-type", "groups", "--entity-name", f"java-group-{uuid4().hex[:8]}")
     session = "consumer.session.timeout.ms"
     shell.ok("kafka-configs", "--alter", *of_group, "--add-config", f"{session}=50000")
     described = shell.ok("kafka-configs", "--describe", *of_group)
@@ -155,7 +162,7 @@ def test_kafka_configs_of_a_group(shell: Shell) -> None:
     assert f"{session}=50000" not in shell.ok("kafka-configs", "--describe", *of_group)
 
 
-def test_kafka_configs_of_users_clients_and_addresses(shell: Shell) -> None:
+def test_kafka_configs_changes_quotas_of_users_clients_and_addresses(shell: Shell) -> None:
     user, client = (f"java-{uuid4().hex[:8]}" for _ in range(2))
     of_user = ("--entity-type", "users", "--entity-name", user)
     of_client = (*of_user, "--entity-type", "clients", "--entity-name", client)
@@ -195,7 +202,7 @@ def test_kafka_configs_of_users_clients_and_addresses(shell: Shell) -> None:
     assert "consumer_byte_rate" not in left[1]
 
 
-def test_kafka_configs_of_scram_credentials(shell: Shell) -> None:
+def test_kafka_configs_adds_and_deletes_scram_credentials(shell: Shell) -> None:
     user = f"java-{uuid4().hex[:8]}"
     of_user = ("--entity-type", "users", "--entity-name", user)
 
@@ -225,7 +232,7 @@ def test_kafka_acls_are_rejected_without_an_authorizer(shell: Shell) -> None:
         assert "SecurityDisabledException" in ran.text and "No Authorizer is configured" in ran.text
 
 
-def test_kafka_configs_of_the_broker(shell: Shell) -> None:
+def test_kafka_configs_describes_a_broker(shell: Shell) -> None:
     cluster = shell.ok("kafka-topics", "--describe", "--topic", _any_topic(shell))
     node = re.search(r"Leader: (\d+)", cluster)
     assert node is not None
@@ -244,7 +251,7 @@ def _any_topic(shell: Shell) -> str:
     return name
 
 
-def test_kafka_get_offsets(shell: Shell, topic: str) -> None:
+def test_kafka_get_offsets_finds_the_ends_of_partitions_and_offsets_by_time(shell: Shell, topic: str) -> None:
     fill(shell, topic)
 
     latest = shell.ok("kafka-get-offsets", "--topic", topic).split()
@@ -258,7 +265,9 @@ def test_kafka_get_offsets(shell: Shell, topic: str) -> None:
     assert by_time == earliest
 
 
-def test_kafka_delete_records(shell: Shell, topic: str, tmp_path: Path) -> None:
+def test_kafka_delete_records_deletes_up_to_the_high_watermark(
+    shell: Shell, topic: str, tmp_path: Path
+) -> None:
     fill(shell, topic)
     wanted = tmp_path / "offsets.json"
     partitions = [{"topic": topic, "partition": index, "offset": -1} for index in (0, 1)]
@@ -271,7 +280,7 @@ def test_kafka_delete_records(shell: Shell, topic: str, tmp_path: Path) -> None:
     assert earliest == shell.ok("kafka-get-offsets", "--topic", topic).split()
 
 
-def test_kafka_log_dirs(shell: Shell, topic: str) -> None:
+def test_kafka_log_dirs_shows_the_size_of_each_partition(shell: Shell, topic: str) -> None:
     fill(shell, topic)
 
     printed = shell.ok("kafka-log-dirs", "--describe", "--topic-list", topic)
@@ -287,7 +296,9 @@ def test_kafka_log_dirs(shell: Shell, topic: str) -> None:
     assert sum(sizes.values()) > 100
 
 
-def test_kafka_producer_and_consumer_perf_test(shell: Shell, topic: str) -> None:
+def test_kafka_consumer_perf_test_reads_all_that_kafka_producer_perf_test_sent(
+    shell: Shell, topic: str
+) -> None:
     printed = shell.tools.run(
         "kafka-producer-perf-test",
         *("--topic", topic, "--num-records", "20000", "--record-size", "100", "--throughput", "-1"),
@@ -302,7 +313,7 @@ def test_kafka_producer_and_consumer_perf_test(shell: Shell, topic: str) -> None
     assert " 20000," in read
 
 
-def test_kafka_consumer_groups(shell: Shell, topic: str) -> None:
+def test_kafka_consumer_groups_lists_describes_resets_and_deletes_a_group(shell: Shell, topic: str) -> None:
     group = f"java-group-{uuid4().hex[:8]}"
     of_group = ("--group", group)
     fill(shell, topic)
@@ -328,7 +339,7 @@ def test_kafka_consumer_groups(shell: Shell, topic: str) -> None:
     assert group not in shell.ok("kafka-consumer-groups", "--list").split()
 
 
-def test_kafka_broker_api_versions_and_cluster(shell: Shell) -> None:
+def test_kafka_broker_api_versions_and_kafka_cluster_show_versions_and_the_cluster_id(shell: Shell) -> None:
     versions = shell.ok("kafka-broker-api-versions")
 
     assert "Produce(0): 0 to 13 [usable: 13]" in versions
@@ -339,7 +350,7 @@ def test_kafka_broker_api_versions_and_cluster(shell: Shell) -> None:
     )
 
 
-def test_kafka_metadata_quorum(shell: Shell) -> None:
+def test_kafka_metadata_quorum_describes_the_leader_and_its_log(shell: Shell) -> None:
     status = shell.ok("kafka-metadata-quorum", "describe", "--status")
     replication = shell.ok("kafka-metadata-quorum", "describe", "--replication", "--human-readable")
 
@@ -349,7 +360,7 @@ def test_kafka_metadata_quorum(shell: Shell) -> None:
     assert re.search(rf"^{leader}\s+\S+\s+\d+\s+0\s.*Leader", replication, flags=re.M), replication
 
 
-def test_kafka_leader_election(shell: Shell, topic: str) -> None:
+def test_kafka_leader_election_leaves_a_preferred_leader_as_it_is(shell: Shell, topic: str) -> None:
     printed = shell.run(
         "kafka-leader-election", "--election-type", "preferred", "--topic", topic, "--partition", "0"
     )
@@ -357,7 +368,9 @@ def test_kafka_leader_election(shell: Shell, topic: str) -> None:
     assert f"Valid replica already elected for partitions {topic}-0" in printed.text, printed.text
 
 
-def test_kafka_reassign_partitions(shell: Shell, topic: str, tmp_path: Path) -> None:
+def test_kafka_reassign_partitions_completes_a_plan_and_removes_its_throttle(
+    shell: Shell, topic: str, tmp_path: Path
+) -> None:
     node = re.search(r"Leader: (\d+)", shell.ok("kafka-topics", "--describe", "--topic", topic))
     assert node is not None
     plan = tmp_path / "plan.json"
@@ -374,19 +387,23 @@ def test_kafka_reassign_partitions(shell: Shell, topic: str, tmp_path: Path) -> 
     assert "throttled" not in described, "verify removes the throttle"
 
 
-def test_kafka_features(shell: Shell) -> None:
+def test_kafka_features_describes_and_changes_levels(shell: Shell) -> None:
     described = shell.ok("kafka-features", "describe")
-    refused = shell.run("kafka-features", "upgrade", "--feature", "metadata.version=999")
+    rejected = shell.run("kafka-features", "upgrade", "--feature", "metadata.version=999")
 
     assert re.search(r"metadata.version.*FinalizedVersionLevel: \S+", described), described
-    assert refused.code == 1
+    assert rejected.code == 1
     assert re.search(r"group.version\s+SupportedMinVersion: 0\s+SupportedMaxVersion: 1\s+Fin.*: 1", described)
     assert re.search(
         r"transaction.version\s+SupportedMinVersion: 0\s+SupportedMaxVersion: 2\s+Fin.*: 2", described
     )
     try:
         shell.ok("kafka-features", "downgrade", "--feature", "group.version=0")
-        assert re.search(r"group.version.*FinalizedVersionLevel: 0", shell.ok("kafka-features", "describe"))
+        described = eventually(
+            lambda: shell.ok("kafka-features", "describe"),
+            lambda text: re.search(r"group.version.*FinalizedVersionLevel: 0", text) is not None,
+        )
+        assert re.search(r"group.version.*FinalizedVersionLevel: 0", described), described
     finally:
         shell.ok("kafka-features", "upgrade", "--feature", "group.version=1")
 

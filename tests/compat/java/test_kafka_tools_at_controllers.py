@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from tests.compat.java.kafka_tools import KafkaTools
-from tests.integration.cluster.conftest import Cluster, written
+from tests.compat.wire_client import eventually
+from tests.integration.cluster.conftest import Cluster, write_cluster
 from tests.integration.cluster.rolling import setting
 from tests.integration.cluster.test_separate_controllers import BROKERS, CONTROLLERS, separate
 
@@ -16,7 +17,7 @@ pytestmark = [pytest.mark.java, pytest.mark.slow]
 
 @pytest.fixture(scope="module")
 def cluster(tools: KafkaTools, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    made = separate(written(tmp_path_factory.mktemp("cluster"), 5))
+    made = separate(write_cluster(tmp_path_factory.mktemp("cluster"), 5))
     try:
         made.start(*CONTROLLERS, *BROKERS)
         yield made
@@ -46,35 +47,38 @@ def shell(tools: KafkaTools, cluster: Cluster, request: pytest.FixtureRequest) -
     return Shell(tools, cluster, request.param)
 
 
-def test_kafka_metadata_quorum(shell: Shell) -> None:
+def test_kafka_metadata_quorum_describes_voters_and_observers(shell: Shell) -> None:
     status = shell.ok("kafka-metadata-quorum", "describe", "--status")
     replication = shell.ok("kafka-metadata-quorum", "describe", "--replication")
 
-    told = dict(re.findall(r"^(\w+): +(.*)$", status, flags=re.M))
+    fields = dict(re.findall(r"^(\w+): +(.*)$", status, flags=re.M))
     rows = [line.split() for line in replication.splitlines()[1:] if line.strip()]
-    assert int(told["LeaderId"]) in CONTROLLERS and int(told["HighWatermark"]) > 0
-    assert sorted(one["id"] for one in json.loads(told["CurrentVoters"])) == list(CONTROLLERS)
-    assert sorted(one["id"] for one in json.loads(told["CurrentObservers"])) == list(BROKERS)
+    assert int(fields["LeaderId"]) in CONTROLLERS and int(fields["HighWatermark"]) > 0
+    assert sorted(one["id"] for one in json.loads(fields["CurrentVoters"])) == list(CONTROLLERS)
+    assert sorted(one["id"] for one in json.loads(fields["CurrentObservers"])) == list(BROKERS)
     assert sorted(row[-1] for row in rows) == ["Follower", "Follower", "Leader", "Observer", "Observer"]
 
 
-def test_kafka_cluster(shell: Shell) -> None:
-    told = shell.ok("kafka-cluster", "cluster-id")
+def test_kafka_cluster_lists_the_controllers(shell: Shell) -> None:
+    output = shell.ok("kafka-cluster", "cluster-id")
     endpoints = shell.ok("kafka-cluster", "list-endpoints")
 
     rows = [line.split() for line in endpoints.splitlines()[1:] if line.strip()]
     assert [int(row[0]) for row in rows] == list(CONTROLLERS), endpoints
-    assert told.startswith("Cluster ID: ")
+    assert output.startswith("Cluster ID: ")
 
 
-def test_kafka_configs_and_features(shell: Shell) -> None:
+def test_kafka_configs_and_kafka_features_ask_a_controller(shell: Shell) -> None:
     described = shell.ok("kafka-features", "describe")
     own = shell.ok("kafka-configs", "--entity-type", "brokers", "--entity-name", "0", "--describe", "--all")
     shell.ok(
         *("kafka-configs", "--entity-type", "brokers", "--entity-default"),
         *("--alter", "--add-config", "log.cleaner.threads=2"),
     )
-    changed = shell.ok("kafka-configs", "--entity-type", "brokers", "--entity-default", "--describe")
+    changed = eventually(
+        lambda: shell.ok("kafka-configs", "--entity-type", "brokers", "--entity-default", "--describe"),
+        lambda text: "log.cleaner.threads=2" in text,
+    )
     shell.ok(
         *("kafka-configs", "--entity-type", "brokers", "--entity-default"),
         *("--alter", "--delete-config", "log.cleaner.threads"),

@@ -44,7 +44,7 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 def refusals(node: Server) -> int:
     """Return the number of joins answered with COORDINATOR_NOT_AVAILABLE."""
-    rest = re.search(r"rest=(\S+)", node.words)
+    rest = re.search(r"rest=(\S+)", node.ready_line)
     assert rest is not None
     with urllib.request.urlopen(f"{rest[1]}/metrics", timeout=60) as answer:
         found = REFUSED.findall(answer.read().decode())

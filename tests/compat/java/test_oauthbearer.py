@@ -1,4 +1,4 @@
-"""Kafka's own parser as judge of the first messages of OAUTHBEARER: both find the same parts, or reject."""
+"""Kafka's parser as the reference for first messages of OAUTHBEARER: both find the same parts, or reject."""
 
 import base64
 from random import Random
@@ -28,15 +28,15 @@ def test_first_messages_are_read_as_by_kafka(ask_java: AskJava, seed: int) -> No
     messages = [made(random) for _ in range(MESSAGES)]
     lines = [base64.b64encode(one) for one in messages]
 
-    judged = ask_java("OauthBearerJudge", questions=b"\n".join(lines)).decode().split("\n")[:-1]
+    theirs = ask_java("OauthBearerReference", questions=b"\n".join(lines)).decode().split("\n")[:-1]
 
     answers = [answer_of(one) for one in messages]
     assert [
         (message, answer, other)
-        for message, answer, other in zip(messages, answers, judged, strict=True)
+        for message, answer, other in zip(messages, answers, theirs, strict=True)
         if answer != other
     ] == []
-    assert MESSAGES / 20 < answers.count("refused") < MESSAGES * 0.95
+    assert MESSAGES / 20 < answers.count("rejected") < MESSAGES * 0.95
 
 
 def made(random: Random) -> bytes:
@@ -57,5 +57,5 @@ def answer_of(message: bytes) -> str:
     try:
         read = read_request(message)
     except SaslError:
-        return "refused"
+        return "rejected"
     return " ".join(base64.b64encode(one.encode()).decode() for one in read)

@@ -1,4 +1,4 @@
-"""Kafka's own Rate and TokenBucket as judges of ours: the same numbers to the last bit, the same waits."""
+"""Kafka's Rate and TokenBucket as the reference for ours: the same numbers to the last bit, and waits."""
 
 import struct
 from collections.abc import Iterator
@@ -24,9 +24,9 @@ def test_rates_and_tokens_are_kafkas_to_the_last_bit(ask_java: AskJava, kind: st
     randoms = [Random(seed * SEQUENCES + number) for number in range(SEQUENCES)]
     lines = [line for random in randoms for line in sequence(random, kind, answers)]
 
-    judged = ask_java("QuotaJudge", questions="".join(lines).encode()).decode().split("\n")[:-1]
+    theirs = ask_java("QuotaReference", questions="".join(lines).encode()).decode().split("\n")[:-1]
 
-    assert answers == [capped(one) for one in judged]
+    assert answers == [capped(one) for one in theirs]
     assert len(set(answers)) > SEQUENCES
     throttled = sum(not one.endswith(" 0") for one in answers)
     assert len(answers) / 20 < throttled < len(answers) * 0.95

@@ -1,4 +1,4 @@
-"""Java as judge of the pipeline's columns: each side reads what the other writes."""
+"""Java as the reference for the pipeline's columns: each side reads what the other writes."""
 
 import struct
 from random import Random
@@ -67,7 +67,7 @@ def test_java_reads_our_batches_and_we_read_those_that_it_makes_of_them(ask_java
         javas = (ours + 1) % len(Compression)
         questions += struct.pack(">cbi", b"W", javas, len(content)) + content
 
-    answers = ask_java("RecordJudge", questions=questions, artifacts=NEWEST_CLIENTS)
+    answers = ask_java("RecordReference", questions=questions, artifacts=NEWEST_CLIENTS)
 
     position = 0
     for _ in Compression:
@@ -86,7 +86,7 @@ def test_keys_go_to_the_partitions_of_javas_producer(ask_java: AskJava) -> None:
         struct.pack(">cii", b"P", count, len(key)) + key for key, count in zip(keys, counts, strict=True)
     )
 
-    answers = ask_java("RecordJudge", questions=questions, artifacts=NEWEST_CLIENTS)
+    answers = ask_java("RecordReference", questions=questions, artifacts=NEWEST_CLIENTS)
 
     column = pa.array(keys, pa.binary())
     ours = [

@@ -21,15 +21,12 @@ from tests.compat.wire_client import WireClient, eventually
 pytestmark = [pytest.mark.java, pytest.mark.slow]
 
 MINUTE_MS = 60_000
-FIRST, COMMITTED, END = (
-    2,
-    6,
-    10,
-)  # of partition 0; nothing is committed for partition 1, whose log begins at 0
+# Offsets of partition 0; nothing is committed for partition 1, whose log begins at 0.
+FIRST, COMMITTED, END = 2, 6, 10
 TIMEOUT_S = 60
 
 
-class Scene:
+class TopicToReset:
     """A topic of two partitions with ten records each, ten minutes apart, the first 100 minutes old."""
 
     def __init__(self, server: Server, tools: KafkaTools) -> None:
@@ -90,26 +87,31 @@ def _line(fields: dict[str, object]) -> str:
 
 
 @pytest.fixture(scope="module", params=["ottla", "reference"])
-def scene(request: pytest.FixtureRequest, tools: KafkaTools) -> Scene:
-    return Scene(request.getfixturevalue(request.param), tools)
+def target(request: pytest.FixtureRequest, tools: KafkaTools) -> TopicToReset:
+    return TopicToReset(request.getfixturevalue(request.param), tools)
 
 
 @pytest.fixture
-def member(scene: Scene) -> Iterator["subprocess.Popen[str]"]:
+def member(target: TopicToReset) -> Iterator["subprocess.Popen[str]"]:
     """Run a member of the group, which is stable then."""
-    words = ("consume", scene.topic, "--group", scene.group)
-    process = command_line.start(scene.server.bootstrap, *words, stdout=subprocess.DEVNULL)
+    words = ("consume", target.topic, "--group", target.group)
+    process = command_line.start(target.server.bootstrap, *words, stdout=subprocess.DEVNULL)
     eventually(
-        lambda: scene.ottla("group", "list", "--state", "stable"),
-        lambda listed: scene.group in listed,
+        lambda: target.ottla("group", "list", "--state", "stable"),
+        lambda listed: target.group in listed,
         seconds=TIMEOUT_S,
     )
-    yield process
-    command_line.end_all()
+    try:
+        yield process
+        # A killed member would keep the group active until its session ends.
+        process.terminate()
+        process.wait(TIMEOUT_S)
+    finally:
+        command_line.end_all()
 
 
-def minutes_after_the_first(scene: Scene, minutes: float) -> str:
-    moment_s = scene.began_ms / 1000 + minutes * 60
+def minutes_after_the_first(target: TopicToReset, minutes: float) -> str:
+    moment_s = target.began_ms / 1000 + minutes * 60
     return time.strftime("%Y-%m-%dT%H:%M:%S.000", time.gmtime(moment_s))
 
 
@@ -128,22 +130,26 @@ def minutes_after_the_first(scene: Scene, minutes: float) -> str:
     ],
     ids=str,
 )
-def test_a_topic(scene: Scene, way: list[str], expected: dict[int, int]) -> None:
-    where = ("--topic", scene.topic)
+def test_both_tools_find_the_same_offsets_of_a_topic(
+    target: TopicToReset, way: list[str], expected: dict[int, int]
+) -> None:
+    where = ("--topic", target.topic)
 
-    assert scene.by_kafka(*way, *where, "--dry-run") == expected
-    assert scene.by_ottla(*way, *where) == expected
-    assert scene.committed() == {0: COMMITTED}
+    assert target.by_kafka(*way, *where, "--dry-run") == expected
+    assert target.by_ottla(*way, *where) == expected
+    assert target.committed() == {0: COMMITTED}
 
 
 @pytest.mark.parametrize(
     ("by", "expected"),
     [("2", COMMITTED + 2), ("-2", COMMITTED - 2), ("99", END), ("-99", FIRST), ("0", COMMITTED)],
 )
-def test_a_shift(scene: Scene, by: str, expected: int) -> None:
-    for where in (["--topic", f"{scene.topic}:0"], ["--all-topics"]):
-        assert scene.by_kafka("--shift-by", by, *where, "--dry-run") == {0: expected}
-        assert scene.by_ottla("--shift-by", by, *where) == {0: expected}
+def test_both_tools_shift_committed_offsets_within_the_log(
+    target: TopicToReset, by: str, expected: int
+) -> None:
+    for where in (["--topic", f"{target.topic}:0"], ["--all-topics"]):
+        assert target.by_kafka("--shift-by", by, *where, "--dry-run") == {0: expected}
+        assert target.by_ottla("--shift-by", by, *where) == {0: expected}
 
 
 @pytest.mark.parametrize(
@@ -156,72 +162,74 @@ def test_a_shift(scene: Scene, by: str, expected: int) -> None:
         (95, "", {0: END, 1: END}),
     ],
 )
-def test_a_date(scene: Scene, minutes: int, zone: str, expected: dict[int, int]) -> None:
-    way = ["--to-datetime", minutes_after_the_first(scene, minutes) + zone, "--topic", scene.topic]
+def test_both_tools_find_the_same_offsets_of_a_date(
+    target: TopicToReset, minutes: int, zone: str, expected: dict[int, int]
+) -> None:
+    way = ["--to-datetime", minutes_after_the_first(target, minutes) + zone, "--topic", target.topic]
 
-    assert scene.by_kafka(*way, "--dry-run") == expected
-    assert scene.by_ottla(*way) == expected
+    assert target.by_kafka(*way, "--dry-run") == expected
+    assert target.by_ottla(*way) == expected
 
 
-def test_each_tool_reads_the_file_of_the_other(scene: Scene, tmp_path: Path) -> None:
+def test_each_tool_reads_the_file_of_the_other(target: TopicToReset, tmp_path: Path) -> None:
     file = tmp_path / "plan.csv"
     way = ("--from-file", str(file))
 
     file.write_text(
-        scene.ottla("group", "reset", scene.group, "--to-offset", "1", "--topic", scene.topic, "--export")
+        target.ottla("group", "reset", target.group, "--to-offset", "1", "--topic", target.topic, "--export")
     )
-    assert scene.by_kafka(*way, "--dry-run") == {0: FIRST, 1: 1}
-    exported = scene.kafka(
-        *("--reset-offsets", "--group", scene.group, "--to-latest", "--topic", scene.topic),
+    assert target.by_kafka(*way, "--dry-run") == {0: FIRST, 1: 1}
+    exported = target.kafka(
+        *("--reset-offsets", "--group", target.group, "--to-latest", "--topic", target.topic),
         *("--dry-run", "--export"),
     )
-    file.write_text("".join(f"{line}\n" for line in exported.lines() if scene.topic in line))
-    assert scene.by_ottla(*way) == {0: END, 1: END}
-    file.write_text(f"{scene.group},{scene.topic},0,99\nanother,{scene.topic},0,1\n")
-    assert scene.by_kafka(*way, "--dry-run") == {0: END} == scene.by_ottla(*way)
+    file.write_text("".join(f"{line}\n" for line in exported.lines() if target.topic in line))
+    assert target.by_ottla(*way) == {0: END, 1: END}
+    file.write_text(f"{target.group},{target.topic},0,99\nanother,{target.topic},0,1\n")
+    assert target.by_kafka(*way, "--dry-run") == {0: END} == target.by_ottla(*way)
 
 
-def test_each_tool_shows_the_offsets_that_the_other_sets(scene: Scene) -> None:
-    where = ("--topic", f"{scene.topic}:0")
+def test_each_tool_shows_the_offsets_that_the_other_sets(target: TopicToReset) -> None:
+    where = ("--topic", f"{target.topic}:0")
     try:
-        scene.by_kafka("--to-offset", "4", *where, "--execute")
-        [described] = json.loads(scene.ottla("group", "describe", scene.group, "--output", "json"))
+        target.by_kafka("--to-offset", "4", *where, "--execute")
+        [described] = json.loads(target.ottla("group", "describe", target.group, "--output", "json"))
         assert [one["committed"] for one in described["partitions"]] == [4]
-        scene.by_ottla("--to-offset", "8", *where, "--execute")
-        assert scene.committed() == {0: 8}
+        target.by_ottla("--to-offset", "8", *where, "--execute")
+        assert target.committed() == {0: 8}
     finally:
-        scene.commit(COMMITTED)
+        target.commit(COMMITTED)
 
 
-def test_an_offset_that_was_never_committed_is_not_shifted(scene: Scene) -> None:
-    way = ("--shift-by", "1", "--topic", scene.topic)
+def test_an_offset_that_was_never_committed_is_not_shifted(target: TopicToReset) -> None:
+    way = ("--shift-by", "1", "--topic", target.topic)
 
-    ran = scene.kafka("--reset-offsets", "--group", scene.group, *way, "--dry-run")
+    ran = target.kafka("--reset-offsets", "--group", target.group, *way, "--dry-run")
 
-    assert f"partition {scene.topic}-1 since there is no current committed offset" in ran.text
-    assert f"{scene.topic}-1 cannot be shifted" in scene.ottla("group", "reset", scene.group, *way, code=1)
+    assert f"partition {target.topic}-1 since there is no current committed offset" in ran.text
+    assert f"{target.topic}-1 cannot be shifted" in target.ottla("group", "reset", target.group, *way, code=1)
 
 
-def test_a_group_that_does_not_exist_is_created(scene: Scene) -> None:
+def test_a_group_that_does_not_exist_is_created(target: TopicToReset) -> None:
     for number, tool in enumerate(("kafka", "ottla")):
-        fresh = f"{scene.group}-{number}"
-        way = ("--to-earliest", "--topic", scene.topic, "--execute")
+        fresh = f"{target.group}-{number}"
+        way = ("--to-earliest", "--topic", target.topic, "--execute")
         if tool == "kafka":
-            scene.kafka("--reset-offsets", "--group", fresh, *way)
+            target.kafka("--reset-offsets", "--group", fresh, *way)
         else:
-            scene.ottla("group", "reset", fresh, *way)
-        described = scene.ottla("group", "describe", fresh)
+            target.ottla("group", "reset", fresh, *way)
+        described = target.ottla("group", "describe", fresh)
         assert [line.split()[:3] for line in described.splitlines()[2:]] == [
-            [scene.topic, "0", str(FIRST)],
-            [scene.topic, "1", "0"],
+            [target.topic, "0", str(FIRST)],
+            [target.topic, "1", "0"],
         ]
 
 
-def test_a_group_with_members_is_left_alone(scene: Scene, member: "subprocess.Popen[str]") -> None:
+def test_a_group_with_members_is_left_alone(target: TopicToReset, member: "subprocess.Popen[str]") -> None:
     way = ("--to-earliest", "--all-topics")
 
-    ran = scene.kafka("--reset-offsets", "--group", scene.group, *way, "--execute")
-    refused = scene.ottla("group", "reset", scene.group, *way, "--execute", code=1)
+    ran = target.kafka("--reset-offsets", "--group", target.group, *way, "--execute")
+    rejected = target.ottla("group", "reset", target.group, *way, "--execute", code=1)
 
     assert "is inactive, but the current state is Stable" in ran.text
-    assert f"Group {scene.group} is active (Stable); stop its members first: ottla at 127.0.0.1" in refused
+    assert f"Group {target.group} is active (Stable); stop its members first: ottla at 127.0.0.1" in rejected

@@ -53,7 +53,7 @@ def test_the_console_tools_log_in(
 
 
 @pytest.mark.parametrize(
-    ("listener", "mechanism", "told"),
+    ("listener", "mechanism", "message"),
     [
         (
             OPEN,
@@ -66,13 +66,13 @@ def test_the_console_tools_log_in(
     ],
 )
 def test_a_client_that_cannot_log_in_learns_why(
-    tools: KafkaTools, node: Node, tmp_path: Path, listener: str, mechanism: str, told: str
+    tools: KafkaTools, node: Node, tmp_path: Path, listener: str, mechanism: str, message: str
 ) -> None:
     of_tool = ("--command-config", properties(node, tmp_path, listener, mechanism, "wrong"))
 
-    refused = tools.run("kafka-topics", "--bootstrap-server", node.address(listener), *of_tool, "--list")
+    rejected = tools.run("kafka-topics", "--bootstrap-server", node.address(listener), *of_tool, "--list")
 
-    assert refused.code != 0 and told in refused.text
+    assert rejected.code != 0 and message in rejected.text
 
 
 def test_a_java_client_logs_in_again_while_it_produces(tools: KafkaTools, node: Node, tmp_path: Path) -> None:

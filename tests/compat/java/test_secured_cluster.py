@@ -1,13 +1,16 @@
-"""Apache Kafka's own tools at a cluster secured by one flag, with the client.properties that it writes."""
+"""Apache Kafka's own tools at a cluster of `--secure`, with the client.properties that it writes."""
 
 from collections.abc import Iterator
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from ottla.node.embedded import Cluster
 from ottla.node.secure_setup.client_settings import properties_text
 from tests.compat.java.kafka_tools import KafkaTools
+from tests.compat.wire_client import eventually
 
 pytestmark = [pytest.mark.java, pytest.mark.slow]
 
@@ -28,7 +31,7 @@ def test_the_administrators_file_works_as_it_is(tools: KafkaTools, cluster: Clus
     server = ("--bootstrap-server", cluster.bootstrap)
     topic = (*server, *of_tool, "--topic", "orders")
 
-    created = tools.run("kafka-topics", *topic, "--create", "--partitions", "1")
+    created = tools.run("kafka-topics", *topic, "--create", "--if-not-exists", "--partitions", "1")
     sent = tools.run("kafka-console-producer", *topic, stdin="hello\n")
     found = tools.run(
         "kafka-console-consumer", *topic, "--from-beginning", "--max-messages", "1", "--timeout-ms", "30000"
@@ -48,8 +51,15 @@ def test_a_user_logs_in_with_the_settings_for_java_and_has_the_rights_that_were_
     properties.write_text(properties_text(cluster.client_config("java", user="anna")))
     of_tool = ("--bootstrap-server", cluster.bootstrap, "--command-config", str(properties))
 
-    refused = tools.run("kafka-topics", *of_tool, "--create", "--topic", "other")
-    listed = tools.run("kafka-topics", *of_tool, "--list")
+    visible, hidden = f"anna-{uuid4().hex[:8]}", f"hidden-{uuid4().hex[:8]}"
+    admin = AdminClient(cluster.client_config())
+    for created in admin.create_topics([NewTopic(visible), NewTopic(hidden)]).values():
+        created.result(60)
 
-    assert refused.code != 0 and "Authorization failed" in refused.text, refused.text
-    assert listed.code == 0 and "orders" not in listed.text, listed.text
+    rejected = tools.run("kafka-topics", *of_tool, "--create", "--topic", "other")
+    listed = eventually(
+        lambda: tools.run("kafka-topics", *of_tool, "--list"), lambda ran: visible in ran.lines(), 30
+    )
+
+    assert rejected.code != 0 and "Authorization failed" in rejected.text, rejected.text
+    assert listed.code == 0 and visible in listed.lines() and hidden not in listed.text, listed.text

@@ -117,8 +117,8 @@ def test_users_and_quotas_of_one_tool_are_those_of_the_other(both: Both) -> None
     both.kafka("kafka-configs", "--alter", *of_user, "--add-config", "consumer_byte_rate=5")
     both.kafka("kafka-configs", "--alter", *of_user, "--delete-config", "request_percentage")
     assert "SCRAM-SHA-256  4096" in both.ours("user", "list")
-    told = json.loads(both.ours("quota", "list", "--user", "anna", "--output", "json"))
-    assert {one["name"]: one["value"] for one in told} == {
+    quotas = json.loads(both.ours("quota", "list", "--user", "anna", "--output", "json"))
+    assert {one["name"]: one["value"] for one in quotas} == {
         "producer_byte_rate": 1048576,
         "consumer_byte_rate": 5,
     }

@@ -1,6 +1,6 @@
 """`ottla consume --share` and `ottla group` with share groups, beside `kafka-share-groups`.
 
-Each test runs against Apache Kafka, and against a node of ours if it serves share groups.
+Each test runs against Apache Kafka and against a node of ours.
 """
 
 import json
@@ -17,11 +17,10 @@ import pytest
 from tests.compat import command_line
 from tests.compat.java.kafka_tools import KafkaTools
 from tests.compat.servers import Server, start_kafka, start_ottla
-from tests.compat.wire_client import WireClient, eventually
+from tests.compat.wire_client import eventually
 
 pytestmark = [pytest.mark.java, pytest.mark.slow]
 
-SHARE_FETCH = 78
 OVERRIDES = (
     "group.share.heartbeat.interval.ms=500",
     "group.share.min.heartbeat.interval.ms=500",
@@ -40,22 +39,9 @@ def server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     start = start_kafka if request.param == "reference" else start_ottla
     if request.param == "reference":
         request.getfixturevalue("tools")  # or skip the test with the reason
-    started: Server | None = None
-    try:
-        try:
-            started = start(tmp_path_factory.mktemp(request.param), *OVERRIDES)
-        except RuntimeError as error:
-            if "group.share" in str(error) and request.param == "ottla":
-                pytest.skip("this node has no share groups")
-            raise
-        with WireClient(started.bootstrap) as client:
-            keys = {one.api_key for one in client.call("api_versions", 0).api_keys}
-        if SHARE_FETCH not in keys:
-            pytest.skip("this node has no share groups")
-        yield started
-    finally:
-        if started is not None:
-            started.stop()
+    started = start(tmp_path_factory.mktemp(request.param), *OVERRIDES)
+    yield started
+    started.stop()
 
 
 class Queue:
@@ -76,16 +62,16 @@ class Queue:
     def consume(self, *more: str, code: int = 0) -> list[tuple[str, int]]:
         """Return the values and delivery counts that a worker prints until it ends."""
         words = ("consume", self.topic, "--share", self.group, "--output", "json", *more)
-        told = [json.loads(line) for line in self.ottla(*words, code=code).splitlines()]
-        return [(one["value"], one["delivery_count"]) for one in told]
+        records = [json.loads(line) for line in self.ottla(*words, code=code).splitlines()]
+        return [(one["value"], one["delivery_count"]) for one in records]
 
     def worker(self, *more: str) -> "subprocess.Popen[str]":
         return command_line.start(self.server.bootstrap, "consume", self.topic, "--share", self.group, *more)
 
     def listed_state(self) -> str:
         """Return the group's state in the list of groups, or nothing until its first member has joined."""
-        told = json.loads(self.ottla("group", "list", "--output", "json"))
-        return next((str(one["state"]) for one in told if one["group"] == self.group), "")
+        groups = json.loads(self.ottla("group", "list", "--output", "json"))
+        return next((str(one["state"]) for one in groups if one["group"] == self.group), "")
 
     def described(self) -> dict[str, object]:
         (one,) = json.loads(self.ottla("group", "describe", self.group, "--output", "json"))
@@ -195,8 +181,8 @@ def test_a_lock_is_renewed_while_a_command_runs(queue: Queue) -> None:
     eventually(lambda: _children(slow.pid), lambda found: "python" in found, seconds=TIMEOUT_S)
 
     assert queue.consume("--idle-timeout", "6") == []
-    _, said = slow.communicate(timeout=TIMEOUT_S)
-    assert (slow.returncode, said) == (0, "")
+    _, errors = slow.communicate(timeout=TIMEOUT_S)
+    assert (slow.returncode, errors) == (0, "")
 
 
 def _children(pid: int) -> str:
@@ -265,8 +251,8 @@ def test_a_group_with_members_is_not_reset(queue: Queue) -> None:
     queue.worker("--exec", "sleep 60")
     eventually(queue.listed_state, lambda state: state == "Stable", seconds=TIMEOUT_S)
 
-    said = queue.ottla("group", "reset", queue.group, "--to-earliest", "--all-topics", code=1)
-    assert "is active (Stable); stop its members first: ottla at" in said
+    errors = queue.ottla("group", "reset", queue.group, "--to-earliest", "--all-topics", code=1)
+    assert "is active (Stable); stop its members first: ottla at" in errors
 
 
 def test_offsets_and_groups_are_deleted(queue: Queue, tools: KafkaTools) -> None:

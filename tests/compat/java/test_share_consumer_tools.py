@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.java, pytest.mark.slow]
 RECORDS, PARTITIONS = 60, 2
 
 
-class Told(NamedTuple):
+class Consumed(NamedTuple):
     """The output of the verifiable consumer, without times and the sizes of its polls."""
 
     names: list[str]  # of its events, without repetitions
@@ -49,7 +49,7 @@ def _fill(server: Server) -> str:
     return topic
 
 
-def _verified(tools: KafkaTools, server: Server, topic: str, *options: str) -> Told:
+def _verified(tools: KafkaTools, server: Server, topic: str, *options: str) -> Consumed:
     ran = tools.run(
         "kafka-verifiable-share-consumer",
         *("--bootstrap-server", server.bootstrap, "--topic", topic, "--group-id", f"workers-{topic}"),
@@ -62,7 +62,7 @@ def _verified(tools: KafkaTools, server: Server, topic: str, *options: str) -> T
         return [one for one in events if one["name"] == name]
 
     consumed, acknowledged = named("records_consumed"), named("offsets_acknowledged")
-    return Told(
+    return Consumed(
         names=sorted({name for name, _ in groupby(one["name"] for one in events)}),
         consumed=_offsets(consumed),
         acknowledged=_offsets(acknowledged),
@@ -82,7 +82,7 @@ def _offsets(events: list[dict[str, Any]]) -> dict[int, list[int]]:
 
 
 @pytest.mark.parametrize("mode", ["auto", "sync", "async"])
-def test_kafka_verifiable_share_consumer(
+def test_kafka_verifiable_share_consumer_reports_the_same_of_both_servers(
     tools: KafkaTools, servers_with_records: list[tuple[Server, str]], mode: str
 ) -> None:
     ours, theirs = (
@@ -96,16 +96,17 @@ def test_kafka_verifiable_share_consumer(
     assert (ours.failures, len(set(ours.values))) == ([], RECORDS)
 
 
-def test_kafka_share_consumer_perf_test(
+def test_kafka_share_consumer_perf_test_consumes_all_records(
     tools: KafkaTools, servers_with_records: list[tuple[Server, str]]
 ) -> None:
     for server, topic in servers_with_records:
         group = f"workers-{topic}"
-        tools.run(
+        configured = tools.run(
             "kafka-configs",
             *("--bootstrap-server", server.bootstrap, "--alter", "--entity-type", "groups"),
             *("--entity-name", group, "--add-config", "share.auto.offset.reset=earliest"),
         )
+        assert configured.code == 0, configured.text
         ran = tools.run(
             "kafka-share-consumer-perf-test",
             *("--bootstrap-server", server.bootstrap, "--topic", topic, "--group", group),

@@ -5,26 +5,16 @@ from uuid import uuid4
 import pytest
 
 from tests.compat.conftest import create_topic
-from tests.compat.differential.share_sessions import ASSIGNMENT_INTERVAL_S
 from tests.compat.java.kafka_tools import KafkaTools
+from tests.compat.java.test_kafka_tools import Shell
 from tests.compat.wire_client import WireClient, eventually, only
 
 pytestmark = [pytest.mark.java, pytest.mark.slow]
 
 
-class Shell:
-    def __init__(self, bootstrap: str, tools: KafkaTools) -> None:
-        self.bootstrap, self.tools = bootstrap, tools
-
-    def ok(self, tool: str, *arguments: str) -> str:
-        ran = self.tools.run(tool, "--bootstrap-server", self.bootstrap, *arguments)
-        assert ran.code == 0, ran.text
-        return ran.text
-
-
 @pytest.fixture
 def shell(bootstrap: str, tools: KafkaTools) -> Shell:
-    return Shell(bootstrap, tools)
+    return Shell(tools, bootstrap)
 
 
 @pytest.fixture
@@ -35,22 +25,21 @@ def group(client: WireClient, topic: str) -> str:
         lambda: only(client.call("find_coordinator", 4, key_type=0, coordinator_keys=[name]).coordinators),
         lambda found: found.error_code == 0,
     )
-    beat = {"group_id": name, "member_id": "m"}
+    member = {"group_id": name, "member_id": "m"}
     joined = eventually(
         lambda: client.call(
-            "share_group_heartbeat", 1, **beat, member_epoch=0, subscribed_topic_names=[topic]
+            "share_group_heartbeat", 1, **member, member_epoch=0, subscribed_topic_names=[topic]
         ),
         lambda found: found.error_code == 0,
     )
     assert joined.error_code == 0, joined
-    asked = [{"group_id": name, "topics": None}]
+    requests = [{"group_id": name, "topics": None}]
     described = eventually(
-        lambda: only(client.call("describe_share_group_offsets", 1, groups=asked).groups),
+        lambda: only(client.call("describe_share_group_offsets", 1, groups=requests).groups),
         lambda found: bool(found.topics),
-        ASSIGNMENT_INTERVAL_S * 30,
     )
     assert described.topics, described
-    assert client.call("share_group_heartbeat", 1, **beat, member_epoch=-1).error_code == 0
+    assert client.call("share_group_heartbeat", 1, **member, member_epoch=-1).error_code == 0
     return name
 
 
@@ -59,7 +48,9 @@ def topic(client: WireClient) -> str:
     return create_topic(client, partitions=1)
 
 
-def test_kafka_share_groups(shell: Shell, topic: str, group: str) -> None:
+def test_kafka_share_groups_lists_describes_resets_and_deletes_a_group(
+    shell: Shell, topic: str, group: str
+) -> None:
     of_group = ("--group", group)
 
     assert group in shell.ok("kafka-share-groups", "--list").split()
@@ -79,8 +70,8 @@ def test_kafka_share_groups(shell: Shell, topic: str, group: str) -> None:
     assert group not in shell.ok("kafka-share-groups", "--list").split()
 
 
-def test_kafka_configs_of_a_share_group(shell: Shell) -> None:
-    of_group = ("--entity-type", "groups", "--entity-name", "workers-with-settings")
+def test_kafka_configs_changes_configs_of_a_share_group(shell: Shell) -> None:
+    of_group = ("--entity-type", "groups", "--entity-name", f"workers-{uuid4().hex[:8]}")
     lock = "share.record.lock.duration.ms"
 
     shell.ok(
@@ -91,11 +82,10 @@ def test_kafka_configs_of_a_share_group(shell: Shell) -> None:
         f"{lock}=45000,share.auto.offset.reset=earliest",
     )
 
-    described = shell.ok("kafka-configs", "--describe", *of_group)
-    assert f"{lock}=45000" in described and "share.auto.offset.reset=earliest" in described
-    wrong = shell.tools.run(
-        "kafka-configs",
-        *("--bootstrap-server", shell.bootstrap, "--alter", *of_group, "--add-config", f"{lock}=70000"),
+    described = eventually(
+        lambda: shell.ok("kafka-configs", "--describe", *of_group), lambda text: f"{lock}=45000" in text
     )
+    assert f"{lock}=45000" in described and "share.auto.offset.reset=earliest" in described
+    wrong = shell.run("kafka-configs", "--alter", *of_group, "--add-config", f"{lock}=70000")
     assert f"{lock} must be less than or equal to group.share.max.record.lock.duration.ms" in wrong.text
     shell.ok("kafka-configs", "--alter", *of_group, "--delete-config", f"{lock},share.auto.offset.reset")

@@ -18,7 +18,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from tests.compat.java.jars import KAFKA, why_not
+from tests.compat.java.jars import KAFKA, reason_to_skip
 from tests.compat.java.java_programs import java_program
 from tests.compat.wire_client import eventually
 
@@ -31,7 +31,7 @@ class Jvm:
     """A process with members of share groups (ShareMembers.java), and the lines that they printed."""
 
     def __init__(self, bootstrap: str, log: Path) -> None:
-        if (reason := why_not(KAFKA)) is not None:
+        if (reason := reason_to_skip(KAFKA)) is not None:
             pytest.skip(reason)
         self._bootstrap = bootstrap
         self.lines: list[Line] = []
@@ -48,10 +48,10 @@ class Jvm:
 
     def start(self, name: str, topic: str, group: str, mode: str = "accept") -> None:
         settings = (f"bootstrap.servers={self._bootstrap}", f"group.id={group}", f"client.id={name}")
-        self._say("start", name, topic, mode, *settings)
+        self._send("start", name, topic, mode, *settings)
 
     def close(self, name: str) -> None:
-        self._say("close", name)
+        self._send("close", name)
         self.wait(lambda: [name, "closed"] in self.lines)
 
     def polled(self, name: str = "") -> list[Line]:
@@ -73,7 +73,7 @@ class Jvm:
             assert pipe is not None
             pipe.close()
 
-    def _say(self, *words: str) -> None:
+    def _send(self, *words: str) -> None:
         assert self._process.stdin is not None
         self._process.stdin.write(" ".join(words) + "\n")
         self._process.stdin.flush()
@@ -179,7 +179,7 @@ def test_released_records_are_delivered_again_and_rejected_ones_are_not(
     assert jvm.values("c") == Counter(["six"])
 
 
-def test_the_records_of_a_crashed_member_are_given_to_another_at_once(
+def test_the_records_of_a_crashed_member_are_given_to_another(
     jvm_of: Callable[[], Jvm], bootstrap: str, topic: str, group: str
 ) -> None:
     crashing, other = jvm_of(), jvm_of()

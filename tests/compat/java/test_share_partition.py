@@ -1,4 +1,4 @@
-"""Java as judge of share-partitions: Apache Kafka's own SharePartition plays the same random sessions.
+"""Java as the reference for share-partitions: Kafka's own SharePartition runs the same random sessions.
 
 A session has three members, a coordinator that sometimes rejects requests, and a clock. All answers and
 states are compared.
@@ -16,7 +16,7 @@ TERMINAL = ("2", "4")
 pytestmark = [pytest.mark.java, pytest.mark.slow]
 
 
-class Told(NamedTuple):
+class Answer(NamedTuple):
     """One answer: the result of the request, and the state after it."""
 
     answer: str
@@ -28,7 +28,7 @@ class Told(NamedTuple):
     states: list[tuple[int, int, str]]
 
     @classmethod
-    def of(cls, line: str) -> "Told":
+    def of(cls, line: str) -> "Answer":
         answer, start, end, following, may_acquire, complete, states = line.split(" ")
         ranges = []
         for each in filter(None, states.strip("-").split(",")):
@@ -38,11 +38,11 @@ class Told(NamedTuple):
         return cls(answer, int(start), int(end), int(following), may_acquire, int(complete), ranges)
 
 
-def judged(ask_java: AskJava, sessions: list[Session]) -> list[tuple[str, str, str]]:
+def answers_of(ask_java: AskJava, sessions: list[Session]) -> list[tuple[str, str, str]]:
     """Return the line, our answer and Kafka's, for each step of all sessions."""
     lines = [line for session in sessions for line in session.lines]
     ours = [answer for session in sessions for answer in session.answers]
-    theirs = ask_java("SharePartitionJudge", questions="\n".join(lines).encode()).decode().splitlines()
+    theirs = ask_java("SharePartitionReference", questions="\n".join(lines).encode()).decode().splitlines()
     return list(zip(lines, ours, theirs, strict=True))
 
 
@@ -57,16 +57,16 @@ def test_java_answers_the_same(ask_java: AskJava) -> None:
     sessions = played(range(500))
 
     reasons = set()
-    for line, ours, theirs in judged(ask_java, sessions):
+    for line, ours, theirs in answers_of(ask_java, sessions):
         if ours == theirs:
             continue
         # Kafka throws an exception if offsets span its start offset while no record is in flight there.
         assert theirs.startswith("!NullPointerException"), f"{line}\n ours   {ours}\n theirs {theirs}"
         assert ours.startswith("INVALID_RECORD_STATE"), f"{line}\n ours   {ours}\n theirs {theirs}"
         assert ours.split(" ")[1:] == theirs.split(" ")[1:]
-        reasons.add("no floor")
+        reasons.add("an exception before the first record in flight")
 
-    assert reasons == {"no floor"}
+    assert reasons == {"an exception before the first record in flight"}
 
 
 @pytest.mark.parametrize("kind", ["has_gaps", "is_compacted", "has_aborted"])
@@ -78,10 +78,10 @@ def test_java_differs_only_in_that_our_start_offset_moves_sooner(ask_java: AskJa
     sessions = played(range(150), is_roomy=True, **{kind: True})
 
     sooner = 0
-    for line, ours, theirs in judged(ask_java, sessions):
-        our, their = Told.of(ours), Told.of(theirs)
+    for line, ours, theirs in answers_of(ask_java, sessions):
+        our, their = Answer.of(ours), Answer.of(theirs)
         words = f"{line}\n ours   {ours}\n theirs {theirs}"
-        assert said(our.answer) == said(their.answer), words
+        assert stable_answer(our.answer) == stable_answer(their.answer), words
         assert (our.following, our.may_acquire) == (their.following, their.may_acquire), words
         assert our.start >= their.start, words
         assert our.end == their.end or (not our.states and our.end == their.end + 1), words
@@ -96,23 +96,23 @@ def test_java_differs_only_in_that_our_start_offset_moves_sooner(ask_java: AskJa
     assert sooner
 
 
-def said(answer: str) -> str:
+def stable_answer(answer: str) -> str:
     """Return an answer without start offset and count, which are written before the start offset moves."""
     return f"written={answer.rsplit('/', 1)[1]}" if answer.startswith("written=") else answer
 
 
 def test_java_answers_the_same_while_records_are_deleted_except_for_its_bugs(ask_java: AskJava) -> None:
     sessions = played(range(300), is_roomy=True, is_deleted=True)
-    answers = iter(judged(ask_java, sessions))
+    answers = iter(answers_of(ask_java, sessions))
 
     reasons: dict[str, int] = {}
     for session in sessions:
         different = False
         for _ in session.lines:
             line, ours, theirs = next(answers)
-            if not different and not alike(Told.of(ours), Told.of(theirs)):
+            if not different and not alike(Answer.of(ours), Answer.of(theirs)):
                 different = True  # all later steps of this session differ too
-                reason = why_different(Told.of(ours), Told.of(theirs))
+                reason = why_different(Answer.of(ours), Answer.of(theirs))
                 assert reason, f"{line}\n ours   {ours}\n theirs {theirs}"
                 reasons[reason] = reasons.get(reason, 0) + 1
 
@@ -120,21 +120,21 @@ def test_java_answers_the_same_while_records_are_deleted_except_for_its_bugs(ask
     assert sum(reasons.values()) < len(sessions) / 4, reasons
 
 
-def alike(our: Told, their: Told) -> bool:
+def alike(our: Answer, their: Answer) -> bool:
     """Return True if members see no difference.
 
     Our start offset may be higher, after records that are completed.
     """
     behind = [(max(first, our.start), last, state) for first, last, state in their.states]
     return (
-        said(our.answer) == said(their.answer)
+        stable_answer(our.answer) == stable_answer(their.answer)
         and our.following == their.following
         and our.start >= their.start
         and our.states == [each for each in behind if each[0] <= each[1]]
     )
 
 
-def why_different(our: Told, their: Told) -> str | None:
+def why_different(our: Answer, their: Answer) -> str | None:
     """Return the fault of Kafka that explains the difference, or None."""
     words = their.answer.removeprefix("acquired=")
     if words != their.answer and words and int(words.split("-")[0]) < their.start:

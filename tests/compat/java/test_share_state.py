@@ -1,4 +1,4 @@
-"""Java as judge of the share coordinator, each part beside Apache Kafka's own class.
+"""Java as the reference for the share coordinator, each part beside Apache Kafka's own class.
 
 The parts are the combination of batches, the bytes of records, and whole sessions of a shard.
 """
@@ -48,7 +48,7 @@ def test_java_agrees_about_batches_records_and_whole_sessions(ask_java: AskJava)
     records += [encode_record(UpdateRecord(key_of(), random_update(random))) for _ in range(200)]
     sessions = [play(random) for _ in range(SESSIONS)]
 
-    answers = judged(
+    answers = answers_of(
         ask_java,
         [f"combine {start} {known or '-'} {written or '-'}" for known, written, start in cases]
         + [f"reread {key.hex()} {hex_of(value)}" for key, value in records]
@@ -70,8 +70,8 @@ def test_java_agrees_about_batches_records_and_whole_sessions(ask_java: AskJava)
             at += 1
 
 
-def judged(ask_java: AskJava, questions: list[str]) -> list[str]:
-    answers = ask_java("ShareStateJudge", questions="\n".join(questions).encode()).decode().splitlines()
+def answers_of(ask_java: AskJava, questions: list[str]) -> list[str]:
+    answers = ask_java("ShareStateReference", questions="\n".join(questions).encode()).decode().splitlines()
     assert len(answers) == len(questions)
     return answers
 
@@ -145,25 +145,25 @@ def play(random: Random) -> list[tuple[str, str]]:
             share_coordinator_cold_partition_snapshot_interval_ms=COLD_MS,
         )
     )
-    told = [(f"shard {updates} {COLD_MS}", "")]
+    lines = [(f"shard {updates} {COLD_MS}", "")]
     for _ in range(STEPS):
         if random.random() < 0.3:
             world.now_ms += random.randrange(COLD_MS)
-        told.append((f"at {world.now_ms}", ""))
-        what = random.random()
-        if what < 0.08:
+        lines.append((f"at {world.now_ms}", ""))
+        draw = random.random()
+        if draw < 0.08:
             effects = world.handle(SnapshotColdPartitions())
-            told.append((f"cold {keys_of(effects)}", in_words(effects)))
-        elif what < 0.12:
+            lines.append((f"cold {keys_of(effects)}", in_words(effects)))
+        elif draw < 0.12:
             topic = random.randrange(1, 4)
             effects = world.handle(ForgetTopics(topic_ids=frozenset({topic_id(topic)})))
-            told.append((f"forget {topic} {keys_of(effects)}", in_words(effects)))
-        elif what < 0.2:
+            lines.append((f"forget {topic} {keys_of(effects)}", in_words(effects)))
+        elif draw < 0.2:
             offset = world.shard.redundant.start_offset
-            told.append(("redundant", "-" if offset is None else str(offset)))
+            lines.append(("redundant", "-" if offset is None else str(offset)))
         else:
-            told.append(ask(random, world))
-    return told
+            lines.append(ask(random, world))
+    return lines
 
 
 def ask(random: Random, world: ShareStateWorld) -> tuple[str, str]:

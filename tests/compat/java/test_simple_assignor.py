@@ -1,4 +1,4 @@
-"""Kafka's own assignor of share groups as the judge of ours, to the partition."""
+"""Kafka's own assignor of share groups as the reference for ours, to the partition."""
 
 from random import Random
 
@@ -15,14 +15,15 @@ pytestmark = [pytest.mark.java, pytest.mark.slow]
 def test_simple_is_kafkas_to_the_partition(ask_java: AskJava) -> None:
     random = Random(932)
     groups = [random_group(random, is_homogeneous=number < GROUPS) for number in range(2 * GROUPS)]
-    asked = "".join(question(spec) for spec in groups).encode()
+    content = "".join(question(spec) for spec in groups).encode()
 
-    said = ask_java("AssignorJudge", questions=asked).decode()
+    output = ask_java("AssignorReference", questions=content).decode()
 
-    judged = [dict(line.split(" ") for line in one.split("\n") if line) for one in answers(said)]
-    assert len(judged) == len(groups)
-    assert sum("fails" in theirs for theirs in judged) < GROUPS // 4  # it runs out of members, ours continues
-    for spec, theirs in zip(groups, judged, strict=True):
+    expected = [dict(line.split(" ") for line in one.split("\n") if line) for one in answers(output)]
+    assert len(expected) == len(groups)
+    # Kafka's assignor fails if it runs out of members; ours continues.
+    assert sum("fails" in theirs for theirs in expected) < GROUPS // 4
+    for spec, theirs in zip(groups, expected, strict=True):
         assert "fails" in theirs or ours(spec) == {
             name: share for name, share in theirs.items() if share != "-"
         }, question(spec)
@@ -71,7 +72,7 @@ def ours(spec: ShareGroupSpec) -> dict[str, str]:
     return {name: places(one) for name, one in found.items() if one}
 
 
-def places(assigned: dict[bytes, frozenset[int]]) -> str:  # in the order of the judge's texts
+def places(assigned: dict[bytes, frozenset[int]]) -> str:  # in the order of the texts of the reference
     return ",".join(
         sorted(
             f"{int.from_bytes(each) - 100}:{number}"
@@ -96,10 +97,10 @@ def question(spec: ShareGroupSpec) -> str:
     return "\n".join([*lines, f"assign simple {kind}"]) + "\n"
 
 
-def answers(said: str) -> list[str]:
+def answers(output: str) -> list[str]:
     """Return the answer for each group, which ends with an empty line."""
     found: list[str] = [""]
-    for line in said.split("\n")[:-1]:
+    for line in output.split("\n")[:-1]:
         if line:
             found[-1] += line + "\n"
         else:

@@ -4,32 +4,22 @@ from pathlib import Path
 
 import pytest
 import trustme
-from cryptography.hazmat.primitives.serialization import (
-    Encoding,
-    NoEncryption,
-    PrivateFormat,
-    load_pem_private_key,
-)
 
 from tests.compat.java.kafka_tools import KafkaTools
 from tests.integration.embedded_broker import start_embedded
+from tests.pem_files import write_pem
 
 pytestmark = [pytest.mark.java, pytest.mark.slow]
 
 
-def pkcs8(key: bytes) -> bytes:
-    """Return a private key in the only notation that Java reads from a PEM file."""
-    return load_pem_private_key(key, None).private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-
-
 @pytest.mark.parametrize("version", ["TLSv1.2", "TLSv1.3"])
-def test_the_console_tools_with_a_certificate(tools: KafkaTools, tmp_path: Path, version: str) -> None:
+def test_the_console_tools_connect_with_a_certificate(
+    tools: KafkaTools, tmp_path: Path, version: str
+) -> None:
     ca = trustme.CA()
     ca.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
     for name in ("node", "client"):
-        issued = ca.issue_cert("127.0.0.1", common_name=name)
-        chain = b"".join(one.bytes() for one in issued.cert_chain_pems)
-        (tmp_path / f"{name}.pem").write_bytes(pkcs8(issued.private_key_pem.bytes()) + chain)
+        write_pem(tmp_path, name, ca)
     properties = tmp_path / "client.properties"
     properties.write_text(
         f"""

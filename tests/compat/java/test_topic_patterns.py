@@ -1,4 +1,4 @@
-"""Java as judge of `subscribePattern`: java.util.regex finds patterns in the same names as we do."""
+"""Java as the reference for `subscribePattern`: java.util.regex finds a pattern in the same names as ours."""
 
 import re
 from random import Random
@@ -7,7 +7,7 @@ import pytest
 
 from ottla.pipeline.source.java_regex import PatternError, translated
 from tests.compat.java.conftest import AskJava
-from tests.compat.java.test_topic_regex import judgements
+from tests.compat.java.test_topic_regex import answers_of
 from tests.unit.pipeline.source.test_java_regex import FOUND, NAMES
 
 PATTERNS = 4_000
@@ -59,33 +59,33 @@ def test_java_finds_patterns_in_the_same_names(ask_java: AskJava) -> None:
     names += ["".join(random.choices("aabbckKsSzZ019._-", k=random.randint(1, 8))) for _ in range(30)]
     patterns = [*(pattern for pattern, _ in FOUND), *(random_pattern(random, 2) for _ in range(PATTERNS))]
 
-    judged = judgements(ask_java, names, patterns, "find")
+    theirs = answers_of(ask_java, names, patterns, "find")
 
-    assert len(judged) == len(patterns)
+    assert len(theirs) == len(patterns)
     ours = [answer(pattern, names) for pattern in patterns]
     wrong = [
-        (pattern, mine, judgement)
-        for pattern, mine, judgement in zip(patterns, ours, judged, strict=True)
-        if mine not in (judgement, "refused")
+        (pattern, mine, answer)
+        for pattern, mine, answer in zip(patterns, ours, theirs, strict=True)
+        if mine not in (answer, "rejected")
         # Java rejects a look-behind with an unbounded repetition, even if the repeated part is empty.
-        and not (judgement == "refused" and ("(?<!" in pattern or "(?<=" in pattern))
+        and not (answer == "rejected" and ("(?<!" in pattern or "(?<=" in pattern))
     ]
     assert not wrong, f"{len(wrong)} of {len(patterns)}: {wrong[:5]}"
-    taken = [judgement != "refused" for judgement in judged]
-    refused = [
+    taken = [answer != "rejected" for answer in theirs]
+    rejected = [
         pattern
         for pattern, mine, is_taken in zip(patterns, ours, taken, strict=True)
-        if is_taken and mine == "refused"
+        if is_taken and mine == "rejected"
     ]
     assert sum(taken) > len(patterns) / 2
     # Python has no look-behinds of variable length, and Java's reading of && beside & is not worth copying.
-    refused = [one for one in refused if "(?<!" not in one and "(?<=" not in one and "&&&" not in one]
-    assert len(refused) < sum(taken) / 20, refused[:20]
+    rejected = [one for one in rejected if "(?<!" not in one and "(?<=" not in one and "&&&" not in one]
+    assert len(rejected) < sum(taken) / 20, rejected[:20]
 
 
 def answer(pattern: str, names: list[str]) -> str:
     try:
         compiled = re.compile(translated(pattern))
     except PatternError:
-        return "refused"
+        return "rejected"
     return "".join("01"[compiled.search(name) is not None] for name in names)

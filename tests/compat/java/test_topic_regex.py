@@ -1,4 +1,4 @@
-"""Java as judge of topic expressions in subscriptions: re2j accepts the same ones, with the same matches."""
+"""Java as the reference for topic expressions: re2j accepts the same ones, with the same matches."""
 
 import struct
 from random import Random
@@ -8,7 +8,7 @@ import pytest
 from ottla.groupcoord.topic_regex import TopicRegex
 from ottla.logstore.words.errors import KafkaError
 from tests.compat.java.conftest import AskJava
-from tests.unit.groupcoord.test_topic_regex import ACCEPTED, REFUSED
+from tests.unit.groupcoord.test_topic_regex import ACCEPTED, REJECTED
 
 PATTERNS = 3_000
 NAMES = 60
@@ -43,27 +43,27 @@ GROUPS = [
 ]
 
 
-def test_re2j_takes_the_same_patterns_and_they_match_the_same_names(ask_java: AskJava) -> None:
+def test_re2j_accepts_the_same_patterns_and_they_match_the_same_names(ask_java: AskJava) -> None:
     random = Random(848)
     names = ["", "a", "ab.c", "k", "K", "S", "x{01}"]
     names += ["".join(random.choices("aabbckKsSzZ019._-", k=random.randint(1, 8))) for _ in range(NAMES)]
-    patterns = [*ACCEPTED, *REFUSED] + [random_pattern(random, depth=2) for _ in range(PATTERNS)]
+    patterns = [*ACCEPTED, *REJECTED] + [random_pattern(random, depth=2) for _ in range(PATTERNS)]
     # RE2 rejects two groups of one name only if it captures groups.
     patterns = [one for one in patterns if all(one.count(name) < 2 for name in ("<n>", "<m>"))]
 
-    judged = judgements(ask_java, names, patterns)
+    theirs = answers_of(ask_java, names, patterns)
 
-    assert len(judged) == len(patterns)
+    assert len(theirs) == len(patterns)
     answers = [answer(pattern, names) for pattern in patterns]
     wrong = [
         one
-        for one in zip(patterns, answers, judged, strict=True)
+        for one in zip(patterns, answers, theirs, strict=True)
         if one[1] != one[2] and one[1] != "too large"
     ]
     assert not wrong, f"{len(wrong)} of {len(patterns)}: {wrong[:5]}"
     assert answers.count("too large") < len(patterns) / 100
-    assert sum(judgement == "refused" for judgement in judged) < len(judged) * 0.6
-    assert sum("1" in judgement for judgement in judged) > len(judged) / 4
+    assert sum(answer == "rejected" for answer in theirs) < len(theirs) * 0.6
+    assert sum("1" in answer for answer in theirs) > len(theirs) / 4
 
 
 def random_pattern(random: Random, *, depth: int) -> str:
@@ -84,13 +84,13 @@ def answer(pattern: str, names: list[str]) -> str:
     try:
         compiled = TopicRegex.compile(pattern)
     except KafkaError as error:
-        return "too large" if "needs more than" in error.detail else "refused"
+        return "too large" if "needs more than" in error.detail else "rejected"
     return "".join("01"[compiled.matches(name)] for name in names)
 
 
-def judgements(ask_java: AskJava, names: list[str], patterns: list[str], *arguments: str) -> list[str]:
-    asked = struct.pack(">i", len(names)) + b"".join(map(_text, [*names, *patterns]))
-    return ask_java("RegexJudge", *arguments, questions=asked).decode().split("\n")[:-1]
+def answers_of(ask_java: AskJava, names: list[str], patterns: list[str], *arguments: str) -> list[str]:
+    content = struct.pack(">i", len(names)) + b"".join(map(_text, [*names, *patterns]))
+    return ask_java("RegexReference", *arguments, questions=content).decode().split("\n")[:-1]
 
 
 def _text(text: str) -> bytes:

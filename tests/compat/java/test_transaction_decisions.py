@@ -1,4 +1,4 @@
-"""Java as judge of decisions about transactional ids: Apache Kafka's own TransactionCoordinator decides too.
+"""Java as the reference for decisions about transactional ids: Kafka's TransactionCoordinator decides too.
 
 Every request is made in every state, with every meaningful pair, at every epoch that matters.
 """
@@ -17,7 +17,7 @@ from tests.compat.java.test_transaction_log import listed, words
 from tests.unit.groupcoord.transactions.states import IN_LOG, OTHER_ID, PREVIOUS_ID, PRODUCER_ID, S, at
 from tests.unit.groupcoord.transactions.transaction_world import P0, P1, TransactionWorld
 
-NOW_MS = 1_700_000_070_000  # the judge's: transactions began 70 seconds ago, with a timeout of 60 seconds
+NOW_MS = 1_700_000_070_000  # the reference's: transactions began 70 seconds ago, with a timeout of 60 seconds
 EPOCHS = (0, 5, 32_765, 32_766, 32_767)
 
 pytestmark = [pytest.mark.java, pytest.mark.slow]
@@ -80,12 +80,12 @@ def cases() -> Iterator[Case]:
 
 
 def test_java_decides_the_same(ask_java: AskJava) -> None:
-    asked = list(cases())
+    all_cases = list(cases())
 
-    answers = judged(ask_java, [case.question for case in asked])
+    answers = answers_of(ask_java, [case.question for case in all_cases])
 
     different: dict[str, int] = {}
-    for case, theirs in zip(asked, answers, strict=True):
+    for case, theirs in zip(all_cases, answers, strict=True):
         ours = decide(case)
         if ours == theirs:
             continue
@@ -135,7 +135,7 @@ def decide(case: Case) -> str:
         case "sweep":
             world.handle(SweepTimeouts())
             aborts = case.before.state is S.ONGOING
-            return f"{'NONE' if aborts else 'none'} -1 -1 {words(world.now())}"
+            return f"{'NONE' if aborts else 'none'} -1 -1 {words(world.current())}"
         case "end":
             assert case.pair is not None
             seen = world.end(case.pair, committed=case.committed, version=case.version)
@@ -149,14 +149,14 @@ def decide(case: Case) -> str:
             else:
                 seen = world.verify(case.pair, partition)
     if isinstance(seen, ProducerPair):
-        said = f"NONE {seen.producer_id} {seen.producer_epoch}"
+        text = f"NONE {seen.producer_id} {seen.producer_epoch}"
     else:
         assert isinstance(seen, ErrorCode)
-        said = f"{seen.name} -1 -1"
-    return f"{said} {words(world.now())}"
+        text = f"{seen.name} -1 -1"
+    return f"{text} {words(world.current())}"
 
 
-def judged(ask_java: AskJava, questions: list[str]) -> list[str]:
-    asked = "\n".join(questions) + "\n"
-    said = ask_java("TransactionDecisionJudge", questions=asked.encode()).decode()
-    return [line for line in said.splitlines() if not line.startswith("[")]
+def answers_of(ask_java: AskJava, questions: list[str]) -> list[str]:
+    content = "\n".join(questions) + "\n"
+    text = ask_java("TransactionDecisionReference", questions=content.encode()).decode()
+    return [line for line in text.splitlines() if not line.startswith("[")]

@@ -1,4 +1,4 @@
-"""Java as judge of transactional ids: records of `__transaction_state` and the moves of a transaction.
+"""Java as the reference for transactional ids: the records of their log and the moves of a transaction.
 
 Both are compared with Apache Kafka's own classes.
 """
@@ -46,7 +46,7 @@ def test_java_agrees_about_every_record_and_every_move(ask_java: AskJava) -> Non
     ours = [(encode_key(state.transactional_id), encode_value(state, level)) for state, level in records]
     moves = list(all_moves())
 
-    answers = judged(
+    answers = answers_of(
         ask_java,
         [f"write {level} {words(as_read(state, level))}" for state, level in records]
         + [f"read {key.hex()} {value.hex()}" for key, value in ours]
@@ -178,7 +178,7 @@ def moves_before_the_end(t: Transaction) -> list[tuple[Transaction, str, Callabl
 def as_read(t: Transaction, level: int) -> Transaction:
     """Return the part of a state that is in its record.
 
-    Version 0 has no tags. Kafka refuses to write a client's version there, so it stops serving an id when the
+    Version 0 has no tags. Kafka fails to write a client's version there, so it stops serving an id when the
     level is lowered; Ottla leaves the client's version out.
     """
     kept = {name: getattr(t, name) for name in t.__dataclass_fields__}
@@ -209,6 +209,6 @@ def listed(partitions: frozenset[TopicPartition]) -> str:
     return ",".join(sorted(f"{one.topic}:{one.partition}" for one in partitions)) or "-"
 
 
-def judged(ask_java: AskJava, questions: list[str]) -> list[str]:
-    asked = "\n".join(questions) + "\n"
-    return ask_java("TransactionLogJudge", questions=asked.encode()).decode().splitlines()
+def answers_of(ask_java: AskJava, questions: list[str]) -> list[str]:
+    content = "\n".join(questions) + "\n"
+    return ask_java("TransactionLogReference", questions=content.encode()).decode().splitlines()

@@ -10,7 +10,7 @@ from uuid import uuid4
 
 import pytest
 
-from tests.compat.java.jars import KAFKA, OLDER_CLIENTS, why_not
+from tests.compat.java.jars import KAFKA, OLDER_CLIENTS, reason_to_skip
 from tests.compat.java.kafka_tools import KafkaTools
 from tests.compat.java.test_kafka_tools import Shell
 from tests.compat.java.transactions import JavaError, Transactions
@@ -21,22 +21,22 @@ from tests.compat.wire_client import WireClient, eventually
 pytestmark = [pytest.mark.java, pytest.mark.slow]
 OLD, NEW = "3.9.2", "4.3.1"
 CLIENTS = {OLD: OLDER_CLIENTS, NEW: KAFKA}
-PATIENT_S = 60.0
+TIMEOUT_S = 60.0
 # Exceptions of a producer that has a successor or whose transaction timed out; the protocol and its last
 # request decide which.
 FENCED = {"ProducerFencedException", "InvalidProducerEpochException"}
 
 
 @pytest.fixture(scope="module")
-def start(servers: str) -> Iterator[Callable[[str], Transactions]]:
+def start(cluster_bootstrap: str) -> Iterator[Callable[[str], Transactions]]:
     """Give a function that returns the one JVM with the clients of a version."""
     started: dict[str, Transactions] = {}
 
     def jvm(version: str) -> Transactions:
         if version not in started:
-            if (reason := why_not(CLIENTS[version])) is not None:
+            if (reason := reason_to_skip(CLIENTS[version])) is not None:
                 pytest.skip(reason)
-            started[version] = Transactions(servers, CLIENTS[version])
+            started[version] = Transactions(cluster_bootstrap, CLIENTS[version])
         return started[version]
 
     yield jvm
@@ -56,17 +56,17 @@ def moves_epoch(request: pytest.FixtureRequest, java: Transactions) -> bool:
 
 
 @pytest.fixture
-def topic(servers: str) -> str:
-    return new_topic(servers, 2)
+def topic(cluster_bootstrap: str) -> str:
+    return new_topic(cluster_bootstrap, 2)
 
 
 @pytest.fixture
-def shell(tools: KafkaTools, servers: str) -> Shell:
-    return Shell(tools, servers)
+def shell(tools: KafkaTools, cluster_bootstrap: str) -> Shell:
+    return Shell(tools, cluster_bootstrap)
 
 
-def name(what: str) -> str:
-    return f"{what}-{uuid4().hex[:8]}"
+def name(prefix: str) -> str:
+    return f"{prefix}-{uuid4().hex[:8]}"
 
 
 def transactions(shell: Shell, *arguments: str) -> list[dict[str, str]]:
@@ -92,12 +92,12 @@ def is_read(java: Transactions, topic: str, *values: str) -> bool:
     Markers are written after the producer has its response.
     """
     found = eventually(
-        lambda: java("read", topic, "true"), lambda read: sorted(read) == sorted(values), PATIENT_S
+        lambda: java("read", topic, "true"), lambda read: sorted(read) == sorted(values), TIMEOUT_S
     )
     return sorted(found) == sorted(values)
 
 
-def thrown(call: Callable[[], object]) -> str:
+def exception_of(call: Callable[[], object]) -> str:
     with pytest.raises(JavaError) as error:
         call()
     return error.value.name
@@ -136,8 +136,8 @@ def test_a_producer_that_has_a_successor_is_fenced(java: Transactions, topic: st
     begin(java, berta, same_id)
     java("send", berta, f"{topic}-0", "of-berta")
 
-    assert thrown(lambda: java("commit", anna)) in FENCED
-    assert thrown(lambda: java("begin", anna)) in {*FENCED, "KafkaException"}
+    assert exception_of(lambda: java("commit", anna)) in FENCED
+    assert exception_of(lambda: java("begin", anna)) in {*FENCED, "KafkaException"}
     java("commit", berta)
     assert is_read(java, topic, f"{topic}-0:of-berta")
     java("close", anna)
@@ -148,7 +148,7 @@ def test_a_transaction_is_aborted_after_its_timeout(java: Transactions, topic: s
     anna = name("anna")
     begin(java, anna, name("id"), "transaction.timeout.ms=500")
     java("send", anna, f"{topic}-0", "too-late")
-    eventually(lambda: java("read", topic, "false"), bool, PATIENT_S)
+    eventually(lambda: java("read", topic, "false"), bool, TIMEOUT_S)
     java("producer", reader := name("other"), name("id"))
     java("init", reader)
     java("begin", reader)
@@ -156,17 +156,17 @@ def test_a_transaction_is_aborted_after_its_timeout(java: Transactions, topic: s
     java("commit", reader)
 
     assert is_read(java, topic, f"{topic}-0:behind-it")
-    assert thrown(lambda: java("commit", anna)) in {*FENCED, "InvalidTxnStateException"}
+    assert exception_of(lambda: java("commit", anna)) in {*FENCED, "InvalidTxnStateException"}
     java("close", anna)
     java("close", reader)
 
 
 @pytest.mark.parametrize("protocol", ["classic", "consumer"])
 def test_offsets_move_with_the_transaction(
-    servers: str, java: Transactions, topic: str, shell: Shell, protocol: str
+    cluster_bootstrap: str, java: Transactions, topic: str, shell: Shell, protocol: str
 ) -> None:
     anna, reader, group = name("anna"), name("reader"), name("group")
-    copies = new_topic(servers)
+    copies = new_topic(cluster_bootstrap)
     begin(java, anna, name("id"))
     java("send", anna, f"{topic}-0", "a", "b", "c", "d")
     java("commit", anna)
@@ -187,7 +187,7 @@ def test_offsets_move_with_the_transaction(
     java("send", anna, f"{copies}-0", "A", "B")
     java("offsets", anna, reader)
     java("commit", anna)
-    assert eventually(committed, lambda found: found == ["2"], PATIENT_S) == ["2"]
+    assert eventually(committed, lambda found: found == ["2"], TIMEOUT_S) == ["2"]
     assert is_read(java, copies, f"{copies}-0:A", f"{copies}-0:B")
 
     # A consumer that has left the group commits nothing.
@@ -200,12 +200,12 @@ def test_offsets_move_with_the_transaction(
     java("send", anna, f"{copies}-0", "C", "D")
     java("offsets", anna, later)
     java("commit", anna)
-    assert eventually(committed, lambda found: found == ["4"], PATIENT_S) == ["4"]
+    assert eventually(committed, lambda found: found == ["4"], TIMEOUT_S) == ["4"]
     java("close", later)
     java("close", anna)
 
 
-def test_kafka_transactions_by_every_command(
+def test_kafka_transactions_lists_describes_and_terminates_a_transaction(
     start: Callable[[str], Transactions], topic: str, shell: Shell
 ) -> None:
     java, anna, my_id = start(NEW), name("anna"), name("id")
@@ -228,21 +228,21 @@ def test_kafka_transactions_by_every_command(
     assert (producer["LastSequence"], producer["CurrentTransactionStartOffset"]) == ("1", "0")
 
     shell.ok("kafka-transactions", "forceTerminateTransaction", "--transactionalId", my_id)
-    assert thrown(lambda: java("commit", anna)) in FENCED
+    assert exception_of(lambda: java("commit", anna)) in FENCED
     [described] = transactions(shell, "describe", "--transactional-id", my_id)
     assert (described["TransactionState"], described.get("TopicPartitions")) == ("Empty", None)
     java("close", anna)
 
 
 def test_kafka_transactions_finds_and_aborts_hanging_transactions(
-    servers: str, topic: str, shell: Shell
+    cluster_bootstrap: str, topic: str, shell: Shell
 ) -> None:
-    with WireClient(leader_of(servers, topic)) as wire:
+    with WireClient(leader_of(cluster_bootstrap, topic)) as wire:
         leave_hanging(wire, topic, 2**41, 3)
     search = ("find-hanging", "--topic", topic, "--max-transaction-timeout")
 
     assert transactions(shell, *search, "15") == []
-    found = eventually(lambda: transactions(shell, *search, "0"), bool, PATIENT_S)
+    found = eventually(lambda: transactions(shell, *search, "0"), bool, TIMEOUT_S)
 
     assert [(one["ProducerId"], one["StartOffset"]) for one in found] == [(str(2**41), "0")]
     # Every replica has it.
@@ -250,9 +250,13 @@ def test_kafka_transactions_finds_and_aborts_hanging_transactions(
     assert brokers
     for broker in brokers:
         of_broker = ("find-hanging", "--broker-id", broker, "--max-transaction-timeout", "0")
-        rows = eventually(lambda words=of_broker: transactions(shell, *words), bool, PATIENT_S)
-        assert [(one["Topic"], one["StartOffset"]) for one in rows] == [(topic, "0")]
-    assert last_stable_offsets(servers, topic)[0] == 0
+        rows = eventually(
+            lambda words=of_broker: [one for one in transactions(shell, *words) if one["Topic"] == topic],
+            bool,
+            TIMEOUT_S,
+        )
+        assert [one["StartOffset"] for one in rows] == ["0"]
+    assert last_stable_offsets(cluster_bootstrap, topic)[0] == 0
     shell.ok("kafka-transactions", "abort", "--topic", topic, "--partition", "0", "--start-offset", "0")
-    assert last_stable_offsets(servers, topic)[0] == 2
+    assert last_stable_offsets(cluster_bootstrap, topic)[0] == 2
     assert transactions(shell, *search, "0") == []

@@ -36,10 +36,10 @@ class Transactions:
         print(*words, file=self.process.stdin, flush=True)
         line = self.process.stdout.readline()
         assert line, "the JVM ended"
-        told = json.loads(line)
-        if "error" in told:
-            raise JavaError(told["error"], told["words"])
-        values: list[str] = told.get("values", [])
+        reply = json.loads(line)
+        if "error" in reply:
+            raise JavaError(reply["error"], reply["words"])
+        values: list[str] = reply.get("values", [])
         return values
 
     def close(self) -> None:

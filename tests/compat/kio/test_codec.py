@@ -1,8 +1,8 @@
-"""kio as judge: it decodes what our encoders write, and encodes it again to the same bytes.
+"""kio as the reference: it decodes what our encoders write, and encodes it again to the same bytes.
 
 kio has a class for each version of each message, which other people generated from Apache Kafka's
-definitions. It follows 4.3, so it lacks what 4.4 added; and it turns some numbers into richer types, which
-cannot hold every number.
+definitions. It follows Kafka 4.3, so it lacks the additions of 4.4. It turns some numbers into Python types
+that cannot hold every number, such as `datetime`.
 """
 
 import importlib
@@ -36,7 +36,7 @@ MAX_MS = 2**41  # kio makes a datetime or a timedelta of it; this is in the year
 FIRST_OWN_TAG = 10_000
 
 
-def test_the_gaps_of_kio_are_still_gaps() -> None:
+def test_kio_still_lacks_the_listed_versions() -> None:
     for api, version in UNKNOWN_TO_KIO.items():
         with pytest.raises(ModuleNotFoundError):
             kio_class(api, version, "Request")
@@ -52,13 +52,13 @@ def test_kio_reads_and_writes_what_we_write(api: ApiKey, direction: str) -> None
     if last < schema.min_version:
         pytest.skip(f"kio has no {schema.name}")
     for version in range(schema.min_version, last + 1):
-        judge = kio_class(api, version, direction)
+        kio_type = kio_class(api, version, direction)
         for _ in range(ROUNDS_PER_VERSION):
-            sent = encode(tamed(random_message(cls, version, random), random), version)
+            sent = encode(readable_by_kio(random_message(cls, version, random), random), version)
 
-            read, size = kio_serial.entity_reader(judge)(sent, 0)
+            read, size = kio_serial.entity_reader(kio_type)(sent, 0)
             written = io.BytesIO()
-            kio_serial.entity_writer(judge)(written, read)
+            kio_serial.entity_writer(kio_type)(written, read)
 
             assert size == len(sent)
             assert written.getvalue() == sent
@@ -69,7 +69,7 @@ def kio_class(api: ApiKey, version: int, direction: str) -> Any:
     return getattr(module, f"{api.api_name}{direction}")
 
 
-def tamed(message: Any, random: Random) -> Any:
+def readable_by_kio(message: Any, random: Random) -> Any:
     """Return the message with error codes, times and durations that kio can hold, without our own tags.
 
     Unlike Kafka's clients, kio rejects tags that it does not know.
@@ -81,7 +81,9 @@ def tamed(message: Any, random: Random) -> Any:
             changes[field.name] = field.default
         elif field.kind is Kind.STRUCT and value is not None:
             changes[field.name] = (
-                [tamed(one, random) for one in value] if field.is_array else tamed(value, random)
+                [readable_by_kio(one, random) for one in value]
+                if field.is_array
+                else readable_by_kio(value, random)
             )
         elif field.kind is Kind.INT16 and "error_code" in field.name:
             changes[field.name] = random.choice(ERROR_CODES)

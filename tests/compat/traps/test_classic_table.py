@@ -12,7 +12,7 @@ from tests.unit.groupcoord.classic.classic_table import READS, REQUESTS, STATES,
 
 # The times without a response that count as "waits". A response may be late on a busy machine, so a case that
 # fails with the shorter time is repeated with the longer one.
-PATIENCE_S = (0.2, 5.0)
+TIMEOUT_S = (0.2, 5.0)
 JOIN_DIRECT_VERSION, JOIN_VERSION, SYNC_VERSION = 3, 7, 5
 
 
@@ -22,8 +22,8 @@ class WireDriver:
     Each join and sync has a connection, since it may wait.
     """
 
-    def __init__(self, connect: Callable[..., WireClient], patience_s: float) -> None:
-        self._connect, self._patience_s = connect, patience_s
+    def __init__(self, connect: Callable[..., WireClient], timeout_s: float) -> None:
+        self._connect, self._timeout_s = connect, timeout_s
         self._group = f"table-{uuid4().hex[:10]}"
         self._client = connect()
         self._waiting: list[tuple[WireClient, str, int, int]] = []
@@ -81,7 +81,7 @@ class WireDriver:
 
     def waits(self, request: int) -> bool:
         client, *_ = self._waiting[request]
-        readable, _, _ = select.select([client.socket], [], [], self._patience_s)
+        readable, _, _ = select.select([client.socket], [], [], self._timeout_s)
         return not readable
 
     def joined(self, join: int) -> Joined:
@@ -123,8 +123,8 @@ class WireDriver:
         return ErrorCode(only(answer.members).error_code).name
 
     def delete_offset(self, topic: str) -> str:
-        asked = [{"name": topic, "partitions": [{"partition_index": 0}]}]
-        answer = self._client.call("offset_delete", 0, group_id=self._group, topics=asked)
+        request = [{"name": topic, "partitions": [{"partition_index": 0}]}]
+        answer = self._client.call("offset_delete", 0, group_id=self._group, topics=request)
         if answer.error_code:
             return ErrorCode(answer.error_code).name
         return ErrorCode(only(only(answer.topics).partitions).error_code).name
@@ -157,13 +157,15 @@ def topics(bootstrap: str) -> Iterator[None]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("request_", REQUESTS)
-def test_each_request_in_each_state(request_: str, connect: Callable[..., WireClient], topics: None) -> None:
+def test_each_request_is_answered_by_the_table_in_each_state(
+    request_: str, connect: Callable[..., WireClient], topics: None
+) -> None:
     wrong = []
     for state in STATES:
         wanted = expected(request_, state)
-        answers = [found(WireDriver(connect, PATIENCE_S[0]), request_, state)]
+        answers = [found(WireDriver(connect, TIMEOUT_S[0]), request_, state)]
         if answers != [wanted]:
-            answers.append(found(WireDriver(connect, PATIENCE_S[1]), request_, state))
+            answers.append(found(WireDriver(connect, TIMEOUT_S[1]), request_, state))
         if answers[-1] != wanted:
             wrong.append((state, answers, wanted))
 

@@ -1,4 +1,4 @@
-"""Traps 11, 17, 18, 20, 28, 30, 37, 38 and 42 where they take several brokers.
+"""The parts of traps 11, 17, 18, 20, 28, 30, 37, 38 and 42 that need several brokers.
 
 `OTTLA_TEST_BOOTSTRAP` with the addresses of a cluster, separated by commas, runs the tests there. Apache
 Kafka 4.3.1 passes them, except for the one that kills a broker.
@@ -26,9 +26,9 @@ Brokers = dict[int, WireClient]
 
 
 @pytest.fixture(scope="module")
-def brokers(servers: str) -> Iterator[Brokers]:
+def brokers(cluster_bootstrap: str) -> Iterator[Brokers]:
     """Connect to each of three brokers, and give the connections by broker id."""
-    with WireClient(servers.split(",")[0]) as client:
+    with WireClient(cluster_bootstrap.split(",")[0]) as client:
         found = eventually(lambda: client.call("metadata", 12, topics=[]).brokers, lambda one: len(one) >= 3)
     if len(found) < 3:
         pytest.skip("the test needs three brokers")
@@ -38,7 +38,7 @@ def brokers(servers: str) -> Iterator[Brokers]:
         one.close()
 
 
-class Placed:
+class PlacedTopic:
     """A topic of one partition: `leader` and `follower` are its replicas, `other` has none."""
 
     def __init__(self, brokers: Brokers, **configs: str) -> None:
@@ -111,7 +111,7 @@ class Placed:
         return found.error_code, found.leader_epoch, found.end_offset
 
     def swap(self) -> None:
-        """Make the follower the leader, and the leader a follower."""
+        """Make the follower the leader, and wait until every broker knows it."""
         self.former_epoch = self.leader_epoch
         replicas = [{"partition_index": 0, "replicas": [self.follower_id, self.leader_id]}]
         moved = self.leader.call(
@@ -121,8 +121,8 @@ class Placed:
         self.leader_id, self.follower_id = self.follower_id, self.leader_id
 
         def leads() -> bool:
-            asked = [{"topic": self.name, "partitions": [0]}]
-            self.leader.call("elect_leaders", 2, election_type=0, topic_partitions=asked, timeout_ms=10_000)
+            request = [{"topic": self.name, "partitions": [0]}]
+            self.leader.call("elect_leaders", 2, election_type=0, topic_partitions=request, timeout_ms=10_000)
             known = [only(self.metadata(one).partitions).leader_id for one in self.brokers.values()]
             return set(known) == {self.leader_id} and self.list_offset(self.leader, -1).error_code == NONE
 
@@ -145,17 +145,17 @@ def partition_of(answer: Any) -> Any:
 
 
 @pytest.fixture(scope="module")
-def placed(brokers: Brokers) -> Placed:
+def placed(brokers: Brokers) -> PlacedTopic:
     """Create a topic with one record. A test that changes the leader creates its own."""
-    made = Placed(brokers)
+    made = PlacedTopic(brokers)
     assert partition_of(made.produce(made.leader)).error_code == NONE
     return made
 
 
 @pytest.fixture(scope="module")
-def moved(brokers: Brokers) -> Placed:
+def moved(brokers: Brokers) -> PlacedTopic:
     """Create a topic with two records of `PRODUCER` before a change of the leader, and one after it."""
-    made = Placed(brokers)
+    made = PlacedTopic(brokers)
     for sequence in range(3):
         if sequence == 2:
             made.swap()
@@ -169,15 +169,17 @@ def test_trap_11_a_created_topic_is_soon_known_to_every_broker(brokers: Brokers)
         name = f"trap-11-{uuid4().hex[:8]}"
         create(at, name, *brokers)
         for other in brokers.values():
-            asked = {"topics": [{"name": name}], "allow_auto_topic_creation": False}
+            request = {"topics": [{"name": name}], "allow_auto_topic_creation": False}
             found = eventually(
-                lambda other=other, asked=asked: only(other.call("metadata", 12, **asked).topics),  # type: ignore[misc]
+                lambda other=other, request=request: only(other.call("metadata", 12, **request).topics),  # type: ignore[misc]
                 lambda one: one.error_code == NONE and only(one.partitions).error_code == NONE,
             )
             assert (found.error_code, len(found.partitions)) == (NONE, 1)
 
 
-def test_trap_17_only_the_leader_in_its_epoch_says_that_an_offset_is_out_of_range(placed: Placed) -> None:
+def test_trap_17_only_the_leader_in_its_epoch_says_that_an_offset_is_out_of_range(
+    placed: PlacedTopic,
+) -> None:
     at_leader = placed.fetch(placed.leader, 10, 1000)
     of_the_future = placed.fetch(placed.leader, 10, 1000, epoch=placed.leader_epoch + 1)
     at_follower = placed.fetch(placed.follower, 10, 1000)
@@ -187,7 +189,7 @@ def test_trap_17_only_the_leader_in_its_epoch_says_that_an_offset_is_out_of_rang
     assert at_follower.error_code == NOT_LEADER
 
 
-def test_trap_18_a_new_leader_has_an_epoch_and_each_offset_its_own(moved: Placed) -> None:
+def test_trap_18_a_new_leader_has_an_epoch_and_each_offset_its_own(moved: PlacedTopic) -> None:
     old, new, leader = moved.former_epoch, moved.leader_epoch, moved.leader
     first, of_the_highest_time = (moved.list_offset(leader, timestamp) for timestamp in (0, -3))
 
@@ -200,7 +202,7 @@ def test_trap_18_a_new_leader_has_an_epoch_and_each_offset_its_own(moved: Placed
     assert (of_the_highest_time.offset, of_the_highest_time.leader_epoch) == (2, new)
 
 
-def test_trap_18_only_the_leader_returns_the_ends_of_epochs(moved: Placed) -> None:
+def test_trap_18_only_the_leader_returns_the_ends_of_epochs(moved: PlacedTopic) -> None:
     old, new, leader = moved.former_epoch, moved.leader_epoch, moved.leader
 
     assert moved.end_of_epoch(leader, old) == (NONE, old, 2)
@@ -209,7 +211,7 @@ def test_trap_18_only_the_leader_returns_the_ends_of_epochs(moved: Placed) -> No
     assert moved.end_of_epoch(moved.follower, old)[0] == NOT_LEADER
 
 
-def test_trap_30_a_new_leader_knows_the_last_batches_of_a_producer(moved: Placed) -> None:
+def test_trap_30_a_new_leader_knows_the_last_batches_of_a_producer(moved: PlacedTopic) -> None:
     again = [partition_of(moved.produce(moved.leader, base_sequence=one, **PRODUCER)) for one in range(3)]
     gap = partition_of(moved.produce(moved.leader, base_sequence=4, **PRODUCER))
 
@@ -217,7 +219,9 @@ def test_trap_30_a_new_leader_knows_the_last_batches_of_a_producer(moved: Placed
     assert gap.error_code == OUT_OF_ORDER
 
 
-def test_trap_20_a_broker_that_does_not_lead_says_so_at_once_and_names_the_leader(placed: Placed) -> None:
+def test_trap_20_a_broker_that_does_not_lead_says_so_at_once_and_names_the_leader(
+    placed: PlacedTopic,
+) -> None:
     leader = (placed.leader_id, placed.leader_epoch)
     began = time.monotonic()
     produces = [placed.produce(at, version) for at in (placed.follower, placed.other) for version in (10, 12)]
@@ -232,11 +236,11 @@ def test_trap_20_a_broker_that_does_not_lead_says_so_at_once_and_names_the_leade
     for answer in fetches:
         assert only(only(answer.responses).partitions).error_code == NOT_LEADER
     for answer in fetches[:2]:
-        told = only(only(answer.responses).partitions).current_leader
-        assert (told.leader_id, told.leader_epoch) == leader
+        found = only(only(answer.responses).partitions).current_leader
+        assert (found.leader_id, found.leader_epoch) == leader
 
 
-def test_trap_37_a_named_leader_has_its_endpoint_in_metadata(placed: Placed) -> None:
+def test_trap_37_a_named_leader_has_its_endpoint_in_metadata(placed: PlacedTopic) -> None:
     known = {
         one.node_id: (one.host, one.port) for one in placed.other.call("metadata", 12, topics=[]).brokers
     }
@@ -250,11 +254,11 @@ def test_trap_37_a_named_leader_has_its_endpoint_in_metadata(placed: Placed) -> 
 
 
 def test_trap_28_every_broker_gives_ids_to_producers_without_a_name(brokers: Brokers) -> None:
-    asked = {"transactional_id": None, "transaction_timeout_ms": LONG_MS}
+    request = {"transactional_id": None, "transaction_timeout_ms": LONG_MS}
 
     answers = [
         eventually(
-            lambda one=one: one.call("init_producer_id", 4, **asked),  # type: ignore[misc]
+            lambda one=one: one.call("init_producer_id", 4, **request),  # type: ignore[misc]
             lambda found: found.error_code == NONE,
         )
         for one in brokers.values()
@@ -273,9 +277,9 @@ def test_trap_38_version_1_of_offset_fetch_has_its_error_in_every_partition(brok
         lambda found: found.error_code == NONE,
     )
     wrong = next(client for node_id, client in brokers.items() if node_id != coordinator.node_id)
-    asked = {"group_id": group, "topics": [{"name": "any", "partition_indexes": [0, 1]}]}
+    request = {"group_id": group, "topics": [{"name": "any", "partition_indexes": [0, 1]}]}
 
-    single, whole = (wrong.call("offset_fetch", version, **asked) for version in (1, 2))
+    single, whole = (wrong.call("offset_fetch", version, **request) for version in (1, 2))
 
     assert [one.error_code for one in only(single.topics).partitions] == [NOT_COORDINATOR] * 2
     assert whole.error_code == NOT_COORDINATOR
@@ -287,7 +291,7 @@ def test_trap_42_acks_all_times_out_and_is_rejected_before_and_after_the_append(
     if os.environ.get("OTTLA_TEST_BOOTSTRAP"):
         pytest.skip("the test needs brokers that it may kill")
     three_nodes: Cluster = request.getfixturevalue("three_nodes")
-    two = Placed(brokers, min_insync_replicas="2")
+    two = PlacedTopic(brokers, min_insync_replicas="2")
     leader, lost = two.leader, two.follower_id
 
     def answer(timeout_ms: int) -> int:

@@ -86,10 +86,10 @@ def test_trap_04_version_5_with_another_cluster_id_asks_to_bootstrap_again(
         pytest.skip("Apache Kafka 4.3 ends at version 4; 4.4 brought cluster ids (KIP-1242)")
 
     wrong = client.call("api_versions", 5, **SOFTWARE, cluster_id="AAAAAAAAAAAAAAAAAAAAAA", node_id=-1)
-    unasked = client.call("api_versions", 5, **SOFTWARE, cluster_id=None, node_id=-1)
+    without_ids = client.call("api_versions", 5, **SOFTWARE, cluster_id=None, node_id=-1)
 
     assert wrong.error_code == 129
-    assert unasked.error_code == 0
+    assert without_ids.error_code == 0
 
 
 @pytest.mark.parametrize(

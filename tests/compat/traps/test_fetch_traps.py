@@ -279,7 +279,9 @@ def test_trap_18_offsets_come_with_their_own_epoch_and_none_on_an_empty_log(
     assert list_offsets(client, topic, -1).leader_epoch == 0
 
 
-def test_trap_18_the_end_of_an_epoch(client: WireClient, topic: str) -> None:
+def test_trap_18_the_end_of_an_epoch_is_found_and_an_unknown_epoch_has_none(
+    client: WireClient, topic: str
+) -> None:
     append(client, topic, batch([b"a", b"b"]))
 
     def end_of(epoch: int, current: int = -1) -> Any:

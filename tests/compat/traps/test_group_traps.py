@@ -64,7 +64,7 @@ def sync(client: WireClient, group: str, joined: Any, **assignments: bytes) -> A
     )
 
 
-def stable(client: WireClient, group: str) -> Any:
+def join_and_sync(client: WireClient, group: str) -> Any:
     """Let one member join and sync, and return the response to its join."""
     joined = join(client, group)
     assert joined.error_code == 0
@@ -126,7 +126,7 @@ def test_trap_21_version_4_returns_a_member_id_and_requires_it(client: WireClien
 def test_trap_21_a_member_id_is_given_once(client: WireClient, group: str) -> None:
     given = []
     for _ in range(2):
-        joined = stable(client, group)
+        joined = join_and_sync(client, group)
         given.append(joined.member_id)
         left = client.call("leave_group", 3, group_id=group, members=[{"member_id": joined.member_id}])
         assert only(left.members).error_code == 0
@@ -154,14 +154,16 @@ def test_trap_21_version_3_joins_directly(client: WireClient, group: str) -> Non
         ({"protocol_type": ""}, 23),
     ],
 )
-def test_trap_21_rejected_joins(client: WireClient, group: str, fields: dict[str, Any], error: int) -> None:
+def test_trap_21_invalid_joins_are_rejected(
+    client: WireClient, group: str, fields: dict[str, Any], error: int
+) -> None:
     assert client.call("join_group", 7, **{**request(group), **fields}).error_code == error
 
 
 def test_trap_21_other_protocols_than_the_groups_are_inconsistent(
     client: WireClient, connect: Connect, group: str
 ) -> None:
-    stable(client, group)
+    join_and_sync(client, group)
 
     other = connect().call("join_group", 3, **request(group, protocols=[{"name": "sticky", "metadata": b""}]))
     other_type = connect().call("join_group", 3, **request(group, protocol_type="connect"))
@@ -170,7 +172,7 @@ def test_trap_21_other_protocols_than_the_groups_are_inconsistent(
 
 
 def test_trap_21_a_leader_that_joins_again_rebalances(client: WireClient, group: str) -> None:
-    joined = stable(client, group)
+    joined = join_and_sync(client, group)
 
     again = client.call("join_group", 7, **request(group, joined.member_id))
 
@@ -180,7 +182,7 @@ def test_trap_21_a_leader_that_joins_again_rebalances(client: WireClient, group:
 def test_trap_21_a_group_of_two_has_one_leader_who_knows_both(
     client: WireClient, connect: Connect, group: str
 ) -> None:
-    first = stable(client, group)
+    first = join_and_sync(client, group)
     other = connect()
     waiting_id = other.call("join_group", 7, **request(group)).member_id
     waiting = other.send("join_group", 7, **request(group, waiting_id))
@@ -195,10 +197,10 @@ def test_trap_21_a_group_of_two_has_one_leader_who_knows_both(
     assert not follower.members
 
 
-def test_trap_22_heartbeats_and_commits_while_rebalancing(
+def test_trap_22_a_rebalance_is_reported_to_heartbeats_first_and_to_commits_later(
     client: WireClient, connect: Connect, group: str, topic: str
 ) -> None:
-    first = stable(client, group)
+    first = join_and_sync(client, group)
     assert heartbeat(client, group, first) == 0
     other = connect()
     new_id = other.call("join_group", 7, **request(group)).member_id
@@ -215,22 +217,22 @@ def test_trap_22_heartbeats_and_commits_while_rebalancing(
     assert (completing, commit_completing) == (0, 27)
 
 
-def test_trap_22_wrong_generations_members_and_groups(client: WireClient, group: str) -> None:
-    joined = stable(client, group)
+def test_trap_22_wrong_generations_members_and_groups_are_rejected(client: WireClient, group: str) -> None:
+    joined = join_and_sync(client, group)
 
-    def beat(generation: int, member: str, name: str = group) -> int:
-        asked = {"group_id": name, "generation_id": generation, "member_id": member}
-        return int(client.call("heartbeat", 3, **asked).error_code)
+    def send_heartbeat(generation: int, member: str, name: str = group) -> int:
+        fields = {"group_id": name, "generation_id": generation, "member_id": member}
+        return int(client.call("heartbeat", 3, **fields).error_code)
 
-    assert beat(joined.generation_id + 1, joined.member_id) == 22
-    assert beat(joined.generation_id, "nobody") == 25
-    assert beat(1, "nobody", f"{group}-unknown") == 25
+    assert send_heartbeat(joined.generation_id + 1, joined.member_id) == 22
+    assert send_heartbeat(joined.generation_id, "nobody") == 25
+    assert send_heartbeat(1, "nobody", f"{group}-unknown") == 25
 
 
 def test_trap_23_a_follower_gets_empty_bytes_when_the_leader_gives_it_nothing(
     client: WireClient, connect: Connect, group: str
 ) -> None:
-    first = stable(client, group)
+    first = join_and_sync(client, group)
     other = connect()
     new_id = other.call("join_group", 7, **request(group)).member_id
     waiting = other.send("join_group", 7, **request(group, new_id))
@@ -264,14 +266,16 @@ def test_trap_23_undecodable_subscriptions_are_passed_on(client: WireClient, gro
 
 def test_trap_24_commits_from_outside_need_an_empty_group(client: WireClient, group: str, topic: str) -> None:
     outside = commit(client, group, topic)
-    joined = stable(client, group)
-    intruder = commit(client, group, topic)
+    joined = join_and_sync(client, group)
+    outsider = commit(client, group, topic)
     member = commit(client, group, topic, joined)
 
-    assert (outside, intruder, member) == (0, 25, 0)
+    assert (outside, outsider, member) == (0, 25, 0)
 
 
-def test_trap_24_rejected_and_accepted_commits(client: WireClient, group: str, topic: str) -> None:
+def test_trap_24_unknown_partitions_and_long_metadata_are_rejected(
+    client: WireClient, group: str, topic: str
+) -> None:
     assert commit(client, group, "no-such-topic-at-all") == 3
     assert commit(client, group, topic, partition_index=9) == 3
     assert commit(client, group, topic, committed_metadata="x" * 4097) == 12
@@ -315,13 +319,15 @@ def test_trap_18_a_commit_comes_back_with_its_own_epoch_or_none(
         assert only(only(answer.topics).partitions).committed_leader_epoch == epoch
 
 
-def test_trap_25_groups_that_are_deleted_and_described(client: WireClient, group: str, topic: str) -> None:
+def test_trap_25_only_empty_groups_are_deleted_and_an_unknown_group_is_dead(
+    client: WireClient, group: str, topic: str
+) -> None:
     unknown = f"{group}-unknown"
 
     def delete(name: str) -> int:
         return int(only(client.call("delete_groups", 2, groups_names=[name]).results).error_code)
 
-    joined = stable(client, group)
+    joined = join_and_sync(client, group)
     assert delete(group) == 68
     assert delete(unknown) == 69
     described = only(client.call("describe_groups", 5, groups=[group]).groups)
@@ -338,7 +344,7 @@ def test_trap_25_groups_that_are_deleted_and_described(client: WireClient, group
 
 
 def test_trap_25_listed_groups_show_state_and_type(client: WireClient, group: str) -> None:
-    stable(client, group)
+    join_and_sync(client, group)
 
     def listed(**filters: Any) -> dict[str, Any]:
         return {one.group_id: one for one in client.call("list_groups", 5, **filters).groups}
@@ -415,8 +421,8 @@ def test_trap_38_duplicate_groups_and_partitions_do_not_harm(
 def heartbeat_of_consumer(client: WireClient, group: str, member_id: str, epoch: int, **fields: Any) -> Any:
     """Send ConsumerGroupHeartbeat, in version 1 unless `version` is given."""
     version = fields.pop("version", 1)
-    asked = {"group_id": group, "member_id": member_id, "member_epoch": epoch, **fields}
-    return client.call("consumer_group_heartbeat", version, **asked)
+    request = {"group_id": group, "member_id": member_id, "member_epoch": epoch, **fields}
+    return client.call("consumer_group_heartbeat", version, **request)
 
 
 def joining(topic: str) -> dict[str, Any]:
@@ -428,40 +434,40 @@ def test_trap_27_members_of_consumer_groups_have_epochs_and_null_means_unchanged
 ) -> None:
     """KIP-848: a joining member brings its id since version 1; responses have the heartbeat interval."""
 
-    def beat(member_id: str, epoch: int, **fields: Any) -> Any:
+    def send_heartbeat(member_id: str, epoch: int, **fields: Any) -> Any:
         return heartbeat_of_consumer(client, group, member_id, epoch, **fields)
 
-    assert beat("", 0, **joining(topic)).error_code == 42
-    named = beat("", 0, version=0, **joining(topic))
+    assert send_heartbeat("", 0, **joining(topic)).error_code == 42
+    named = send_heartbeat("", 0, version=0, **joining(topic))
     epoch = named.member_epoch
     assert (named.error_code, epoch) == (0, 2) and named.heartbeat_interval_ms > 0  # group epochs begin at 1
     assert named.member_id and [list(one.partitions) for one in named.assignment.topic_partitions] == [[0]]
 
-    assert beat(named.member_id, epoch).assignment is None
-    assert beat(named.member_id, epoch, **joining(topic)).assignment is not None
-    assert beat(named.member_id, epoch + 4).error_code == 110
-    assert beat("nobody", epoch).error_code == 25
-    left = beat(named.member_id, -1)
+    assert send_heartbeat(named.member_id, epoch).assignment is None
+    assert send_heartbeat(named.member_id, epoch, **joining(topic)).assignment is not None
+    assert send_heartbeat(named.member_id, epoch + 4).error_code == 110
+    assert send_heartbeat("nobody", epoch).error_code == 25
+    left = send_heartbeat(named.member_id, -1)
     assert (left.error_code, left.member_epoch) == (0, -1)
-    assert beat(named.member_id, -1).error_code == 25
+    assert send_heartbeat(named.member_id, -1).error_code == 25
 
 
 def test_trap_27_a_static_member_that_leaves_for_a_while_keeps_its_place(
     client: WireClient, group: str, topic: str
 ) -> None:
-    def beat(member_id: str, epoch: int, **fields: Any) -> Any:
+    def send_heartbeat(member_id: str, epoch: int, **fields: Any) -> Any:
         return heartbeat_of_consumer(client, group, member_id, epoch, instance_id="i", **fields)
 
-    first = beat("before", 0, **joining(topic))
-    double = beat("double", 0, **joining(topic))
-    away = beat("before", -2)
-    after = beat("after", 0, **joining(topic))
+    first = send_heartbeat("before", 0, **joining(topic))
+    double = send_heartbeat("double", 0, **joining(topic))
+    away = send_heartbeat("before", -2)
+    after = send_heartbeat("after", 0, **joining(topic))
 
     assert (first.error_code, double.error_code) == (0, 111), "UNRELEASED_INSTANCE_ID"
     assert (away.error_code, away.member_epoch) == (0, -2)
     assert (after.error_code, after.member_epoch) == (0, first.member_epoch), "no rebalance"
     assert [list(one.partitions) for one in after.assignment.topic_partitions] == [[0]]
-    assert beat("before", first.member_epoch).error_code == 82, "FENCED_INSTANCE_ID"
+    assert send_heartbeat("before", first.member_epoch).error_code == 82, "FENCED_INSTANCE_ID"
 
 
 def test_trap_27_a_classic_member_joins_a_consumer_group(
@@ -469,10 +475,10 @@ def test_trap_27_a_classic_member_joins_a_consumer_group(
 ) -> None:
     assert heartbeat_of_consumer(client, group, "modern", 0, **joining(topic)).error_code == 0
     reads = b"\0\0\0\0\0\1" + len(topic).to_bytes(2, "big") + topic.encode() + b"\xff\xff\xff\xff"
-    classic, asked = connect(), request(group, protocols=[{"name": "range", "metadata": reads}])
+    classic, fields = connect(), request(group, protocols=[{"name": "range", "metadata": reads}])
 
-    first = classic.call("join_group", 7, **asked)
-    second = classic.call("join_group", 7, **{**asked, "member_id": first.member_id})
+    first = classic.call("join_group", 7, **fields)
+    second = classic.call("join_group", 7, **{**fields, "member_id": first.member_id})
 
     assert (first.error_code, second.error_code) == (79, 0)
     assert (second.member_id, second.protocol_name) == (first.member_id, "range")

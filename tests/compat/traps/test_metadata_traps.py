@@ -12,7 +12,7 @@ from tests.compat.conftest import create_topic, topic_id_of
 from tests.compat.wire_client import WireClient, eventually, only
 
 Connect = Callable[..., WireClient]
-NOT_ASKED = -(2**31)
+NOT_REQUESTED = -(2**31)
 TOPIC, BROKER, CLIENT_METRICS, GROUP = 2, 4, 16, 32
 SET, DELETE, APPEND, SUBTRACT = range(4)
 
@@ -51,7 +51,7 @@ def test_trap_10_metadata_names_cluster_controller_ids_and_epochs(client: WireCl
     assert not found.is_internal
     assert partition.leader_epoch >= 0
     assert (partition.error_code, list(partition.offline_replicas)) == (0, [])
-    assert found.topic_authorized_operations == NOT_ASKED
+    assert found.topic_authorized_operations == NOT_REQUESTED
 
 
 def test_trap_10_authorized_operations_are_returned_on_request(client: WireClient, topic: str) -> None:
@@ -63,8 +63,8 @@ def test_trap_10_authorized_operations_are_returned_on_request(client: WireClien
         include_topic_authorized_operations=True,
     )
 
-    assert answer.cluster_authorized_operations != NOT_ASKED
-    assert only(answer.topics).topic_authorized_operations != NOT_ASKED
+    assert answer.cluster_authorized_operations != NOT_REQUESTED
+    assert only(answer.topics).topic_authorized_operations != NOT_REQUESTED
 
 
 def test_trap_10_version_0_reads_an_empty_list_as_all_and_later_ones_as_none(
@@ -94,7 +94,7 @@ def test_trap_10_internal_topics_are_marked(client: WireClient) -> None:
 def test_trap_11_an_unknown_topic_is_an_error_first_and_created_on_request(client: WireClient) -> None:
     name = f"auto-{uuid4().hex[:8]}"
 
-    refused = only(
+    rejected = only(
         client.call("metadata", 12, topics=[{"name": name}], allow_auto_topic_creation=False).topics
     )
     first = only(client.call("metadata", 12, topics=[{"name": name}], allow_auto_topic_creation=True).topics)
@@ -105,7 +105,7 @@ def test_trap_11_an_unknown_topic_is_an_error_first_and_created_on_request(clien
         lambda found: found.error_code == 0,
     )
 
-    assert refused.error_code == 3
+    assert rejected.error_code == 3
     assert first.error_code in (0, 3, 5)
     assert later.error_code == 0
     assert len(later.partitions) >= 1
@@ -113,9 +113,9 @@ def test_trap_11_an_unknown_topic_is_an_error_first_and_created_on_request(clien
 
 @pytest.mark.parametrize("name", ["has space", "a/b", "..", ".", "x" * 250, "", "naïve"])
 def test_trap_11_an_illegal_name_is_17_and_is_not_created(client: WireClient, name: str) -> None:
-    asked = only(client.call("metadata", 12, topics=[{"name": name}], allow_auto_topic_creation=True).topics)
+    found = only(client.call("metadata", 12, topics=[{"name": name}], allow_auto_topic_creation=True).topics)
 
-    assert asked.error_code == 17
+    assert found.error_code == 17
     assert name not in {one.name for one in client.call("metadata", 12, topics=None).topics}
 
 
@@ -169,7 +169,7 @@ def test_trap_32_null_keys_are_all_configs_with_types_and_sources(client: WireCl
     assert [one.name for one in configs["segment.bytes"].synonyms] == ["log.segment.bytes"]
 
 
-def test_trap_32_only_the_keys_that_were_asked_for(client: WireClient, topic: str) -> None:
+def test_trap_32_only_the_requested_keys_are_described(client: WireClient, topic: str) -> None:
     keys = ["cleanup.policy", "no.such.config"]
 
     found = describe(client, TOPIC, topic, resource={"configuration_keys": keys})
@@ -177,13 +177,13 @@ def test_trap_32_only_the_keys_that_were_asked_for(client: WireClient, topic: st
     assert [one.name for one in found.configs] == ["cleanup.policy"]
 
 
-def test_trap_32_unknown_topics_and_other_brokers(client: WireClient) -> None:
+def test_trap_32_unknown_topics_and_other_brokers_are_errors(client: WireClient) -> None:
     assert describe(client, TOPIC, "no-such-topic").error_code == 3
     assert describe(client, BROKER, "987654").error_code == 42
     assert describe(client, BROKER, "not-a-number").error_code == 42
 
 
-def test_trap_32_the_broker_configs_that_clients_read(client: WireClient) -> None:
+def test_trap_32_the_configs_of_a_broker_that_clients_read_have_values(client: WireClient) -> None:
     broker = only(client.call("metadata", 12, topics=[]).brokers).node_id
     configs = {one.name: one for one in describe(client, BROKER, str(broker)).configs}
 
@@ -310,8 +310,8 @@ def test_trap_34_validate_only_creates_nothing(client: WireClient) -> None:
     )
 
     assert answer.error_code == 0
-    asked = client.call("metadata", 12, topics=[{"name": name}], allow_auto_topic_creation=False)
-    assert only(asked.topics).error_code == 3
+    found = client.call("metadata", 12, topics=[{"name": name}], allow_auto_topic_creation=False)
+    assert only(found.topics).error_code == 3
 
 
 def test_trap_35_describe_topic_partitions_pages_with_a_cursor(client: WireClient) -> None:

@@ -157,7 +157,9 @@ TWO = batch() + batch()
         ),
     ],
 )
-def test_section_4_header_checks(client: WireClient, topic: str, records: bytes, error: int) -> None:
+def test_section_4_an_invalid_header_is_rejected(
+    client: WireClient, topic: str, records: bytes, error: int
+) -> None:
     assert produce(client, topic, records).error_code == error
 
 
@@ -223,7 +225,7 @@ def test_section_4_create_time_is_the_producers_and_the_response_has_no_time(
     )
 
 
-def test_section_4_a_compacted_topic_wants_keys(client: WireClient) -> None:
+def test_section_4_a_compacted_topic_requires_keys(client: WireClient) -> None:
     name = create_topic(client, cleanup_policy="compact")
 
     found = produce(client, name, batch([b"a", b"b"], keys=[b"k", None]))
@@ -240,7 +242,7 @@ def test_section_1_every_version_of_produce_appends(client: WireClient, topic: s
     assert (found.error_code, found.base_offset) == (NONE, 0)
 
 
-def test_section_1_an_unknown_topic_id_is_unknown(client: WireClient) -> None:
+def test_section_1_an_unknown_topic_id_is_an_error(client: WireClient) -> None:
     wanted = {"topic_id": b"\x01" * 16, "partition_data": [{"index": 0, "records": batch()}]}
 
     answer = client.call("produce", 13, acks=1, timeout_ms=1000, topic_data=[wanted])

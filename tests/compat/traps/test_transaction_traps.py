@@ -1,4 +1,4 @@
-"""Traps 12, 19, 28 and 29 as far as they concern transactions: producers, their partitions, their ends."""
+"""The parts of traps 12, 19, 28 and 29 that concern transactions."""
 
 from collections.abc import Callable
 from typing import Any
@@ -14,7 +14,7 @@ Connect = Callable[..., WireClient]
 NONE, UNKNOWN_TOPIC, NOT_LOADED, NO_COORDINATOR, NOT_ENOUGH_REPLICAS, INVALID_ID = 0, 3, 14, 15, 19, 42
 INVALID_EPOCH, INVALID_TXN_STATE, INVALID_TIMEOUT, CONCURRENT, NOT_ATTEMPTED = 47, 48, 50, 51, 55
 NOT_COORDINATOR, FENCED, ABORTABLE = 16, 90, 120
-# Markers of the last transaction are being written; the coordinator is loading, or unknown to a leader.
+# Transient codes: markers are being written, or the coordinator is loading or unknown to a leader.
 PASSES = {NOT_LOADED, NO_COORDINATOR, NOT_COORDINATOR, NOT_ENOUGH_REPLICAS, CONCURRENT}
 LAST_VERSION_OF_V1, FIRST_VERSION_OF_V2 = 4, 5  # of EndTxn
 
@@ -78,17 +78,17 @@ def add(one: Transaction, *topics: dict[str, Any], version: int = 3) -> list[int
 
 
 def end(one: Transaction, version: int, *, committed: bool) -> Any:
-    asked = {"transactional_id": one.id, **one.pair, "committed": committed}
+    request = {"transactional_id": one.id, **one.pair, "committed": committed}
     return eventually(
-        lambda: one.wire.call("end_txn", version, **asked), lambda found: found.error_code not in PASSES
+        lambda: one.wire.call("end_txn", version, **request), lambda found: found.error_code not in PASSES
     )
 
 
 def latest(client: WireClient, topic: str) -> int:
     """Return the offset after the last record, markers included."""
-    asked = [{"name": topic, "partitions": [{"partition_index": 0, "timestamp": -1}]}]
+    request = [{"name": topic, "partitions": [{"partition_index": 0, "timestamp": -1}]}]
     return int(
-        only(only(client.call("list_offsets", 5, replica_id=-1, topics=asked).topics).partitions).offset
+        only(only(client.call("list_offsets", 5, replica_id=-1, topics=request).topics).partitions).offset
     )
 
 
@@ -108,8 +108,8 @@ def test_trap_12_a_new_transactional_id_has_to_wait_until_its_coordinator_serves
         found = client.call("find_coordinator", 4, key_type=1, coordinator_keys=[name])
         seen.append(only(found.coordinators).error_code)
         if seen[-1] == NONE:
-            asked = {"transactional_id": name, "transaction_timeout_ms": 60_000}
-            seen.append(client.call("init_producer_id", 4, **asked).error_code)
+            request = {"transactional_id": name, "transaction_timeout_ms": 60_000}
+            seen.append(client.call("init_producer_id", 4, **request).error_code)
         return seen[-1]
 
     # Ids of several partitions of the internal topic, each of which loads on its own.
@@ -170,11 +170,11 @@ def test_trap_28_a_repeated_call_aborts_the_open_transaction(transaction: Transa
 def test_trap_29_a_partition_that_was_not_added_is_rejected_and_since_version_12_added(
     transaction: Transaction,
 ) -> None:
-    refused = [produce(transaction, version) for version in (9, 10, 11)]
+    rejected = [produce(transaction, version) for version in (9, 10, 11)]
     before = latest(transaction.wire, transaction.topic)
     added = produce(transaction, 12)
 
-    assert refused == [INVALID_TXN_STATE, INVALID_TXN_STATE, ABORTABLE]
+    assert rejected == [INVALID_TXN_STATE, INVALID_TXN_STATE, ABORTABLE]
     assert (before, added, latest(transaction.wire, transaction.topic)) == (0, NONE, 1)
     assert end(transaction, FIRST_VERSION_OF_V2, committed=True).error_code == NONE
 
@@ -208,8 +208,8 @@ def test_trap_29_the_end_gives_the_next_epoch_and_its_retry_with_the_old_one_suc
 
     ends = [end(transaction, FIRST_VERSION_OF_V2, committed=True) for _ in range(2)]
 
-    told = {(one.error_code, one.producer_id, one.producer_epoch) for one in ends}
-    assert told == {(NONE, transaction.pair["producer_id"], transaction.pair["producer_epoch"] + 1)}
+    results = {(one.error_code, one.producer_id, one.producer_epoch) for one in ends}
+    assert results == {(NONE, transaction.pair["producer_id"], transaction.pair["producer_epoch"] + 1)}
 
 
 @pytest.mark.parametrize("version", range(FIRST_VERSION_OF_V2 + 1))

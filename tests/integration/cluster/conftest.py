@@ -98,7 +98,7 @@ def make_cluster(tmp_path: Path) -> Iterator[MakeCluster]:
     made: list[Cluster] = []
 
     def make(nodes: int, *overrides: str) -> Cluster:
-        made.append(written(tmp_path / f"cluster-{len(made)}", nodes, *overrides))
+        made.append(write_cluster(tmp_path / f"cluster-{len(made)}", nodes, *overrides))
         return made[-1]
 
     yield make
@@ -121,7 +121,7 @@ def running(three: Cluster) -> Iterator[Cluster]:
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """Start three nodes, all of them voters, for the tests of one module."""
-    with running(written(tmp_path_factory.mktemp("cluster"), 3)) as three:
+    with running(write_cluster(tmp_path_factory.mktemp("cluster"), 3)) as three:
         yield three
 
 
@@ -132,16 +132,17 @@ def all_up(cluster: Cluster) -> Cluster:
     return cluster
 
 
-def written(directory: Path, nodes: int, *overrides: str) -> Cluster:
+def write_cluster(directory: Path, nodes: int, *overrides: str) -> Cluster:
+    """Write the homes of a cluster in a directory; its nodes are not started."""
     base_port = free_ports(2 * nodes)
     homes = write_homes(nodes, base_port=base_port, data=directory, overrides=[*QUICK, *overrides])
     return Cluster(homes=homes)
 
 
-def eventually(holds: Callable[[], bool], what: str, timeout_s: float = 60.0) -> float:
+def eventually(holds: Callable[[], bool], condition: str, timeout_s: float = 60.0) -> float:
     """Wait until a condition holds, and return how long that took, in seconds."""
     begin = time.monotonic()
     while not holds():
-        assert time.monotonic() - begin < timeout_s, f"not within {timeout_s:g} s: {what}"
+        assert time.monotonic() - begin < timeout_s, f"not within {timeout_s:g} s: {condition}"
         time.sleep(0.05)
     return time.monotonic() - begin

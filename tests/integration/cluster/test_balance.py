@@ -23,7 +23,7 @@ from tests.integration.cluster.test_quorum_grows import ottla
 pytestmark = pytest.mark.slow
 PARTITIONS = 12
 RECORDS = 600
-LOOKS_S = 15.0  # time in which a balance checks the growth of partitions, and would start
+BALANCE_START_S = 15.0  # for a balance to measure the growth of partitions and to start
 
 
 def placed(cluster: Cluster, topic: str) -> list[tuple[int, list[int]]]:
@@ -40,13 +40,13 @@ def set_for_all(cluster: Cluster, name: str, value: str) -> None:
     config = {"name": name, "config_operation": 0, "value": value}
     resource = {"resource_type": 4, "resource_name": "", "configs": [config]}
     with WireClient(cluster.nodes[0].bootstrap) as client:
-        told = client.call("incremental_alter_configs", 1, resources=[resource], validate_only=False)
-    assert not told.responses[0].error_code, told
+        response = client.call("incremental_alter_configs", 1, resources=[resource], validate_only=False)
+    assert not response.responses[0].error_code, response
 
 
 def balance(cluster: Cluster, *words: str) -> dict[str, Any]:
-    told: dict[str, Any] = json.loads(ottla(cluster, "cluster", "balance", *words, "--output", "json"))
-    return told
+    plan: dict[str, Any] = json.loads(ottla(cluster, "cluster", "balance", *words, "--output", "json"))
+    return plan
 
 
 def test_brokers_that_join_get_their_share_on_request(make_cluster: MakeCluster) -> None:
@@ -62,11 +62,14 @@ def test_brokers_that_join_get_their_share_on_request(make_cluster: MakeCluster)
     assert planned["brokers"][3]["before"]["replicas"] == 0
     balance(cluster, "--execute")
 
-    held = replicas(cluster, topic)
-    assert set(held) == {0, 1, 2, 3} and max(held.values()) - min(held.values()) <= 2
-    assert max(Counter(leader for leader, _ in placed(cluster, topic)).values()) <= 4
-    assert sorted(map(int, consume(cluster, topic, RECORDS, PARTITIONS))) == list(range(RECORDS))
+    def has_equal_shares() -> bool:
+        held, leads = replicas(cluster, topic), Counter(leader for leader, _ in placed(cluster, topic))
+        return len(held) == 4 and max(held.values()) - min(held.values()) <= 2 and max(leads.values()) <= 4
+
+    eventually(has_equal_shares, "the node that is asked knows the equal shares")
+    # The first consumer creates the topic of offsets, whose placement need not be even with these replicas.
     assert balance(cluster)["moves"] == [] and not balance(cluster, "--status")["requested"]
+    assert sorted(map(int, consume(cluster, topic, RECORDS, PARTITIONS))) == list(range(RECORDS))
 
 
 def test_a_balance_continues_when_the_controller_is_killed(make_cluster: MakeCluster) -> None:
@@ -110,7 +113,7 @@ def test_a_broker_that_is_decommissioned_stays_empty(make_cluster: MakeCluster) 
     leaving = command_line.start(cluster.bootstrap, "broker", "decommission", "3", "--timeout", "120")
     eventually(lambda: replicas(cluster, topic)[3] == 0, "the broker is empty", 120)
 
-    time.sleep(LOOKS_S)
+    time.sleep(BALANCE_START_S)
 
     assert replicas(cluster, topic)[3] == 0
     assert cluster.terminate(3) == 0
@@ -133,10 +136,13 @@ def test_a_balance_is_cancelled(make_cluster: MakeCluster) -> None:
 
     assert cancelled and len(cancelled) <= 2
     eventually(lambda: not balance(cluster, "--status")["moving"], "no partition moves")
-    assert [sorted(one) for _, one in placed(cluster, topic)] == [sorted(one) for _, one in before]
+    eventually(
+        lambda: [sorted(one) for _, one in placed(cluster, topic)] == [sorted(one) for _, one in before],
+        "all replicas are where they were",
+    )
     out, err = waiting.communicate(timeout=60)
     assert waiting.returncode == 0, err
-    assert "partitions could still move: it was cancelled" in out and "even" not in out
+    assert "partitions could still move: it was cancelled" in out and "is balanced" not in out
 
 
 @pytest.fixture
@@ -192,4 +198,4 @@ def test_no_plan_is_made_without_the_sizes_of_a_broker_that_does_not_answer(
     finally:
         cluster.signal(2, signal.SIGCONT)
 
-    assert "node 2" in answer and "did not answer" in answer and "even" not in answer
+    assert "node 2" in answer and "did not answer" in answer and "is balanced" not in answer

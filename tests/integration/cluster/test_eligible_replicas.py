@@ -48,8 +48,8 @@ def test_an_eligible_replica_leads_when_no_replica_is_in_sync(make_cluster: Make
     cluster.kill(3)
     eventually(lambda: described(cluster) == (-1, [], [3, 4], [3]), "no replica is in sync")
     bootstrap = cluster.nodes[0].bootstrap
-    [told] = json.loads(ottla(bootstrap, "topic", "describe", TOPIC, "--output", "json"))
-    assert (told["partitions"][0]["eligible_leader_replicas"], told["partitions"][0]["last_known_elr"]) == (
+    [found] = json.loads(ottla(bootstrap, "topic", "describe", TOPIC, "--output", "json"))
+    assert (found["partitions"][0]["eligible_leader_replicas"], found["partitions"][0]["last_known_elr"]) == (
         [3, 4],
         [3],
     )

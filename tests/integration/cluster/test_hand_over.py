@@ -20,12 +20,12 @@ def hand_over(cluster: Cluster, node_id: int, *, pid: int | None = None, code: i
     return command_line.ottla(node.bootstrap, *words, code=code)
 
 
-def brokers(cluster: Cluster, asked: int) -> dict[int, tuple[str, int]]:
+def brokers(cluster: Cluster, node_id: int) -> dict[int, tuple[str, int]]:
     """Return the state and the number of led partitions of each broker, as one node reports them."""
-    told = json.loads(
-        command_line.ottla(cluster.nodes[asked].bootstrap, "broker", "list", "--output", "json")
+    listed = json.loads(
+        command_line.ottla(cluster.nodes[node_id].bootstrap, "broker", "list", "--output", "json")
     )
-    return {one["broker"]: (one["state"], one["leads"]) for one in told}
+    return {one["broker"]: (one["state"], one["leads"]) for one in listed}
 
 
 def test_a_node_that_handed_over_keeps_serving_until_it_is_stopped(make_cluster: MakeCluster) -> None:
@@ -36,10 +36,10 @@ def test_a_node_that_handed_over_keeps_serving_until_it_is_stopped(make_cluster:
     eventually(lambda: load.acknowledged > 0, "records are acknowledged")
 
     try:
-        said = hand_over(cluster, 1)
+        output = hand_over(cluster, 1)
 
         # The request goes to node 1 itself, which still answers.
-        assert brokers(cluster, 1)[1] == ("fenced", 0) and "node 1 no longer leads partitions" in said
+        assert brokers(cluster, 1)[1] == ("fenced", 0) and "node 1 no longer leads partitions" in output
         assert cluster.running() == [0, 1, 2]
         assert "node 1 no longer leads partitions" in hand_over(cluster, 1), "a second hand-over does no harm"
         assert cluster.terminate(1) == 0

@@ -1,4 +1,4 @@
-"""`ottla topic reassign --json` with log_dirs: replicas come to the directories that the plan names."""
+"""`ottla topic reassign --json` with log_dirs: replicas move to the directories that the plan names."""
 
 import json
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ from uuid import uuid4
 import pytest
 
 from tests.compat.command_line import TIMEOUT_S, ottla, start
-from tests.integration.cluster.conftest import Cluster, eventually, written
+from tests.integration.cluster.conftest import Cluster, eventually, write_cluster
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("no_process_is_left")]
 NAMES = ("one", "two")
@@ -18,7 +18,7 @@ NAMES = ("one", "two")
 @pytest.fixture(scope="module")
 def disks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """Three nodes with two log directories each."""
-    cluster = written(tmp_path_factory.mktemp("disks"), 3)
+    cluster = write_cluster(tmp_path_factory.mktemp("disks"), 3)
     for home in cluster.homes:
         with home.properties.open("a") as file:
             file.write("log.dirs=" + ",".join(str(home.directory / name) for name in NAMES) + "\n")
@@ -49,8 +49,8 @@ def write_plan(path: Path, topic: str, replicas: list[int], places: list[str]) -
     return str(path)
 
 
-def of_plan(cluster: Cluster, plan: str, *options: str) -> tuple[int, str, str]:
-    """Return the exit code and what a command about a plan printed on both streams."""
+def run_on_plan(cluster: Cluster, plan: str, *options: str) -> tuple[int, str, str]:
+    """Run a command on a plan; return its exit code, its output and its errors."""
     process = start(cluster.bootstrap, "topic", "reassign", "--json", plan, *options)
     out, err = process.communicate(timeout=TIMEOUT_S)
     return process.returncode, out, err
@@ -58,7 +58,7 @@ def of_plan(cluster: Cluster, plan: str, *options: str) -> tuple[int, str, str]:
 
 def verify(cluster: Cluster, plan: str) -> tuple[int, str]:
     """Return the exit code and the output of `--verify`."""
-    code, out, err = of_plan(cluster, plan, "--verify")
+    code, out, err = run_on_plan(cluster, plan, "--verify")
     assert "ottla: " not in err
     return code, out
 
@@ -112,27 +112,31 @@ def test_a_slow_move_between_directories_is_cancelled(disks: Cluster, topic: str
 
     started = ottla(disks.bootstrap, *words, "--replica-alter-log-dirs-throttle", "10000", "--no-wait")
     slow = verify(disks, plan)
-    limited = ottla(disks.bootstrap, "broker", "throttle")
+    eventually(lambda: "10000" in ottla(disks.bootstrap, "broker", "throttle"), "the throttle is shown")
     cancelled = ottla(disks.bootstrap, *words, "--cancel")
     again = ottla(disks.bootstrap, *words, "--cancel")
 
     assert "The replica-alter-dir throttle limit was set to 10000 B/s\n" in started
     assert slow[0] == 1 and f"Reassignment of replica {topic}-0-0 is still in progress.\n" in slow[1]
-    assert "10000" in limited
     assert f"Successfully cancelled log directory moves for: {topic}-0-0\n" in cancelled
     assert "None of the specified log directory moves are active.\n" in again
     assert log_dirs(disks, topic) == [(0, before)]
-    assert ottla(disks.bootstrap, "broker", "throttle") == "nothing is throttled\n"
+    nothing = "nothing is throttled\n"
+    eventually(lambda: ottla(disks.bootstrap, "broker", "throttle") == nothing, "no throttle is left")
 
 
-def test_a_directory_that_the_broker_does_not_have_is_named(
+def test_a_directory_that_the_broker_does_not_have_is_named_and_so_is_the_throttle_that_stays(
     disks: Cluster, topic: str, tmp_path: Path
 ) -> None:
     plan = write_plan(tmp_path / "plan.json", topic, [0], ["/nowhere"])
 
-    told = ottla(disks.bootstrap, "topic", "reassign", "--json", plan, code=1)
+    code, _, err = run_on_plan(disks, plan, "--replica-alter-log-dirs-throttle", "10000")
+    eventually(lambda: "10000" in ottla(disks.bootstrap, "broker", "throttle"), "the throttle stays")
+    ottla(disks.bootstrap, "broker", "throttle", "--clear")
 
-    assert "Log directory /nowhere of broker 0 does not exist (LOG_DIR_NOT_FOUND)." in told
+    assert code == 1
+    assert "Log directory /nowhere of broker 0 does not exist (LOG_DIR_NOT_FOUND)." in err
+    assert "`ottla broker throttle` shows all throttles, and --clear removes them." in err
 
 
 def test_a_plan_is_verified_and_cancelled_while_a_broker_of_it_is_down(
@@ -142,12 +146,12 @@ def test_a_plan_is_verified_and_cancelled_while_a_broker_of_it_is_down(
     plan = write_plan(tmp_path / "plan.json", topic, [1], [str(disks.homes[1].directory / "one")])
     unknown = f"The log directory of replica {topic}-0-1 is unknown, because broker 1 does not answer."
 
-    of_plan(disks, plan, "--throttle", "10000", "--no-wait")
+    run_on_plan(disks, plan, "--throttle", "10000", "--no-wait")
     disks.kill(1)
     try:
         eventually(lambda: "fenced" in ottla(disks.bootstrap, "broker", "list"), "broker 1 is fenced")
         slow = verify(disks, plan)
-        cancelled = of_plan(disks, plan, "--cancel")
+        cancelled = run_on_plan(disks, plan, "--cancel")
         left = ottla(disks.bootstrap, "cluster", "balance", "--status")
     finally:
         disks.start(1)

@@ -10,9 +10,9 @@ import pytest
 from confluent_kafka.admin import ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
 
 from tests.integration.certificates import write_certificates
-from tests.integration.cluster.conftest import Cluster, MakeCluster, running, written
+from tests.integration.cluster.conftest import Cluster, MakeCluster, running, write_cluster
 from tests.integration.cluster.rolling import (
-    PATIENT_S,
+    TIMEOUT_S,
     change,
     is_listening,
     load,
@@ -22,7 +22,7 @@ from tests.integration.cluster.rolling import (
     without_listener,
 )
 from tests.integration.cluster.test_cluster import consume, create, produce
-from tests.integration.cluster.test_failures import refused
+from tests.integration.cluster.test_failures import start_rejected_node
 from tests.ports import free_ports
 
 pytestmark = pytest.mark.slow
@@ -30,7 +30,7 @@ JAAS = "listener.name.inner.scram-sha-512.sasl.jaas.config"
 USERS = "SCRAM-SHA-512=[name=node,password=node-secret];SCRAM-SHA-512=[name=anna,password=anna-secret]"
 
 
-def module(user: str, password: str, more: str = "") -> str:
+def jaas_config(user: str, password: str, more: str = "") -> str:
     """Return the JAAS configuration of a node."""
     return (
         "org.apache.kafka.common.security.scram.ScramLoginModule required "
@@ -58,7 +58,7 @@ def with_listener(cluster: Cluster, certificates: Path) -> None:
             ssl_truststore_location=certificates / "ca.pem",
             sasl_enabled_mechanisms="SCRAM-SHA-512",
             sasl_mechanism_inter_broker_protocol="SCRAM-SHA-512",
-            **{JAAS: module("node", "node-secret")},
+            **{JAAS: jaas_config("node", "node-secret")},
             ottla_add_scram=USERS,
         )
 
@@ -66,7 +66,7 @@ def with_listener(cluster: Cluster, certificates: Path) -> None:
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory, certificates: Path) -> Iterator[Cluster]:
     """Start three nodes that log in to each other from their first start, with ACLs for clients."""
-    made = written(
+    made = write_cluster(
         tmp_path_factory.mktemp("cluster"),
         3,
         "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer",
@@ -101,7 +101,7 @@ def test_the_rest_api_acts_as_its_caller_beyond_the_lifetime_of_logins_of_nodes(
 
 
 @pytest.mark.parametrize(
-    ("user", "password", "what_is_said"),
+    ("user", "password", "message"),
     [
         ("node", "mistyped", "refused the login of the user node with SCRAM-SHA-512: Authentication failed"),
         ("nobody", "node-secret", "refused the login of the user nobody with SCRAM-SHA-512"),
@@ -113,12 +113,12 @@ def test_the_rest_api_acts_as_its_caller_beyond_the_lifetime_of_logins_of_nodes(
     ],
 )
 def test_a_node_with_a_wrong_login_is_rejected_and_says_so(
-    cluster: Cluster, user: str, password: str, what_is_said: str
+    cluster: Cluster, user: str, password: str, message: str
 ) -> None:
-    said = refused(cluster, f"{JAAS}={module(user, password)}")
+    output = start_rejected_node(cluster, f"{JAAS}={jaas_config(user, password)}")
 
-    assert what_is_said in said
-    assert password not in said
+    assert message in output
+    assert password not in output
 
 
 def test_nodes_change_to_logins_one_after_another(make_cluster: MakeCluster, certificates: Path) -> None:
@@ -131,7 +131,7 @@ def test_nodes_change_to_logins_one_after_another(make_cluster: MakeCluster, cer
         node = UserScramCredentialUpsertion(
             "node", ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096), b"node-secret"
         )
-        three.admin().alter_user_scram_credentials([node])["node"].result(PATIENT_S)
+        three.admin().alter_user_scram_credentials([node])["node"].result(TIMEOUT_S)
         with_listener(three, certificates)
         roll(three)
         for home in three.homes:
@@ -143,13 +143,13 @@ def test_nodes_change_to_logins_one_after_another(make_cluster: MakeCluster, cer
         roll(three)
         assert not any(map(is_listening, old))
     for home in three.homes:
-        said = three.output(home.node_id)
-        assert "authentication" not in said.lower() and "Traceback" not in said, said[-3000:]
+        output = three.output(home.node_id)
+        assert "authentication" not in output.lower() and "Traceback" not in output, output[-3000:]
 
 
 def test_brokers_and_controllers_log_in_by_plain(tmp_path: Path, certificates: Path) -> None:
     """PLAIN has its users in the listener, as in Apache Kafka: controllers know no users of the cluster."""
-    made, ports = written(tmp_path / "plain", 3), free_ports(3)
+    made, ports = write_cluster(tmp_path / "plain", 3), free_ports(3)
     own = (
         "org.apache.kafka.common.security.plain.PlainLoginModule required "
         'username="node" password="{0}" user_node="{0}";'
@@ -175,6 +175,8 @@ def test_brokers_and_controllers_log_in_by_plain(tmp_path: Path, certificates: P
         produce(three, topic, 100)
         assert sorted(map(int, consume(three, topic, 100))) == list(range(100))
 
-        said = refused(three, f"listener.name.controller.plain.sasl.jaas.config={own.format('mistyped')}")
+        output = start_rejected_node(
+            three, f"listener.name.controller.plain.sasl.jaas.config={own.format('mistyped')}"
+        )
 
-    assert "Node 2 did not log in, or used a wrong user or password" in said and "mistyped" not in said
+    assert "Node 2 did not log in, or used a wrong user or password" in output and "mistyped" not in output

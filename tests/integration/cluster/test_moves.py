@@ -14,7 +14,7 @@ from tests.integration.cluster.test_failures import Load, in_sync
 from tests.integration.cluster.test_quorum_grows import ottla
 
 pytestmark = pytest.mark.slow
-PATIENT_S = 180.0
+TIMEOUT_S = 180.0
 RECORD_BYTES = 100_000
 
 
@@ -42,7 +42,7 @@ def fill(cluster: Cluster, topic: str, megabytes: int, partitions: int = 1) -> i
                 break
             except BufferError:
                 producer.poll(0.1)
-    assert producer.flush(PATIENT_S) == 0 and not failures, failures[:3]
+    assert producer.flush(TIMEOUT_S) == 0 and not failures, failures[:3]
     return count
 
 
@@ -64,8 +64,8 @@ def throttle(cluster: Cluster, topic: str, bytes_per_second: int) -> None:
 
 
 def replicas(cluster: Cluster, topic: str) -> list[list[int]]:
-    [told] = json.loads(ottla(cluster, "topic", "describe", topic, "--output", "json"))
-    return [one["replicas"] for one in told["partitions"]]
+    [described] = json.loads(ottla(cluster, "topic", "describe", topic, "--output", "json"))
+    return [one["replicas"] for one in described["partitions"]]
 
 
 def end_offset(cluster: Cluster, topic: str, partition: int) -> int:
@@ -114,15 +114,15 @@ def test_a_move_is_cancelled_in_the_middle_and_nothing_is_lost(cluster: Cluster,
     )
     during = replicas(cluster, "moved")
     cancelled = ottla(cluster, "topic", "reassign", "moved", "--cancel")
-    out, err = moving.communicate(timeout=PATIENT_S)
+    out, err = moving.communicate(timeout=TIMEOUT_S)
 
     assert set(during[0]) == {0, 1, 2, 3}
     assert "moved-0" in cancelled, cancelled
     assert (moving.returncode, out) == (1, "")
     assert err == "ottla: moved-0 stays on 0,1: its move was cancelled by another request.\n"
-    assert replicas(cluster, "moved") == [[0, 1]]
+    eventually(lambda: replicas(cluster, "moved") == [[0, 1]], "the replicas are where they were")
     assert ottla(cluster, "topic", "reassign", "moved") == "no partition of moved is moving\n"
-    eventually(lambda: in_sync(cluster, "moved") == [0, 1], "its replicas are in sync", PATIENT_S)
+    eventually(lambda: in_sync(cluster, "moved") == [0, 1], "its replicas are in sync", TIMEOUT_S)
     assert len(consume(cluster, "moved", 200)) == 200
     acknowledged = load.stop()
     assert [int(value) for value in consume(cluster, "written", acknowledged)] == list(range(acknowledged))
@@ -137,18 +137,18 @@ def test_a_broker_with_hundreds_of_megabytes_leaves_while_it_is_written_to(
     load = writes("written")
 
     leaving = command_line.start(
-        cluster.bootstrap, "broker", "decommission", "3", "--timeout", str(PATIENT_S)
+        cluster.bootstrap, "broker", "decommission", "3", "--timeout", str(TIMEOUT_S)
     )
     assert leaving.stderr is not None
-    told = next(line for line in leaving.stderr if "still holds" not in line)
+    last = next(line for line in leaving.stderr if "still holds" not in line)
     drained = replicas(cluster, "large") + replicas(cluster, "written")
     assert cluster.terminate(3) == 0
-    out, err = leaving.communicate(timeout=PATIENT_S)
+    out, err = leaving.communicate(timeout=TIMEOUT_S)
     before = load.acknowledged
-    eventually(lambda: load.acknowledged > before + 50, "writes continue", PATIENT_S)
+    eventually(lambda: load.acknowledged > before + 50, "writes continue", TIMEOUT_S)
     acknowledged = load.stop()
 
-    assert told == "broker 3 holds nothing; stop it now, and it is removed from the cluster\n", told + err
+    assert last == "broker 3 holds nothing; stop it now, and it is removed from the cluster\n", last + err
     assert not any(3 in one for one in drained)
     assert (leaving.returncode, out) == (
         0,

@@ -14,7 +14,7 @@ from tests.integration.cluster.test_cluster import create
 from tests.integration.cluster.test_failures import Load
 
 pytestmark = pytest.mark.slow
-PATIENT_S = 60.0
+TIMEOUT_S = 60.0
 
 
 class Reader:
@@ -53,16 +53,16 @@ class Reader:
 
     def stop(self) -> None:
         self._stop.set()
-        self._thread.join(PATIENT_S)
+        self._thread.join(TIMEOUT_S)
 
 
 def ottla(cluster: Cluster, *arguments: str, code: int = 0) -> str:
-    return command_line.ottla(cluster.bootstrap, *arguments, code=code, timeout_s=PATIENT_S)
+    return command_line.ottla(cluster.bootstrap, *arguments, code=code, timeout_s=TIMEOUT_S)
 
 
 def voters(cluster: Cluster) -> list[int]:
-    told = json.loads(ottla(cluster, "quorum", "status", "--output", "json"))
-    return [one["node"] for one in told["voters"]]
+    status = json.loads(ottla(cluster, "quorum", "status", "--output", "json"))
+    return [one["node"] for one in status["voters"]]
 
 
 def join(home: NodeHome, first: NodeHome) -> None:
@@ -105,11 +105,14 @@ def test_one_voter_becomes_three_and_five_and_one_again_under_load(make_cluster:
             made.append(create(cluster, by=node_id, replicas=3))
         assert voters(cluster) == [2]
         acknowledged = load.stop()
-        eventually(lambda: len(reader.values) >= acknowledged, "all records are read", PATIENT_S)
+        eventually(lambda: len(reader.values) >= acknowledged, "all records are read", TIMEOUT_S)
     finally:
         load.stop()
         reader.stop()
 
     assert acknowledged > 0 and reader.values == list(range(acknowledged)), "in order, each once"
     assert not reader.failed, reader.failed
-    assert set(made) <= cluster.admin(0).list_topics(timeout=60).topics.keys()
+    eventually(
+        lambda: set(made) <= cluster.admin(0).list_topics(timeout=60).topics.keys(),
+        "all topics are known",
+    )

@@ -13,7 +13,7 @@ from cryptography import x509
 from tests.integration.cluster.conftest import Cluster, MakeCluster, eventually
 from tests.integration.cluster.rolling import (
     change,
-    is_dialled,
+    connected,
     is_listening,
     load,
     roll,
@@ -95,20 +95,21 @@ def test_brokers_change_to_tls_one_after_another(make_cluster: MakeCluster, auth
                 ssl_truststore_location=trusted,
             )
         roll(cluster)
-        assert not any(is_dialled(ports + node_id) for node_id in range(3))
+        assert not any(connected(ports))
         for home in cluster.homes:
             change(home, inter_broker_listener_name="INNER")
         roll(cluster)
         # Other brokers connect to a node only if it leads partitions, which not every node does.
-        assert any(is_dialled(ports + node_id) for node_id in range(3))
+        eventually(lambda: any(connected(ports)), "brokers connect to the new listener")
         old = [without_listener(home, "PLAINTEXT") for home in cluster.homes]
         assert all(map(is_listening, old))
         roll(cluster)
-        assert not any(map(is_listening, old)) and any(is_dialled(ports + node_id) for node_id in range(3))
+        assert not any(map(is_listening, old))
+        eventually(lambda: any(connected(ports)), "brokers connect to the only listener")
 
     for home in cluster.homes:
-        said = cluster.output(home.node_id)
-        assert "was rejected" not in said and "Traceback" not in said, said[-5000:]
+        output = cluster.output(home.node_id)
+        assert "was rejected" not in output and "Traceback" not in output, output[-5000:]
 
 
 def test_the_authority_changes_while_the_nodes_run(with_tls: Cluster, authorities: Authorities) -> None:
@@ -129,21 +130,21 @@ def test_the_authority_changes_while_the_nodes_run(with_tls: Cluster, authoritie
         roll(cluster)
 
     for home in cluster.homes:
-        said = cluster.output(home.node_id)
-        assert "refused:" not in said and "was rejected" not in said, said[-5000:]
-        assert "TLS handshake failed" not in said and "Traceback" not in said, said[-5000:]
+        output = cluster.output(home.node_id)
+        assert "refused:" not in output and "was rejected" not in output, output[-5000:]
+        assert "TLS handshake failed" not in output and "Traceback" not in output, output[-5000:]
 
 
 def until_files_are_read(cluster: Cluster, *, since: Sequence[int]) -> None:
     """Wait until the log of each node, from `since` on, says that its listeners reloaded their files."""
     for home in cluster.homes:
         for name in ("INNER", "CONTROLLER"):
-            said = f"The listener {name} has reloaded its keys and certificates."
+            line = f"The listener {name} has reloaded its keys and certificates."
             eventually(
                 partial(
-                    lambda *_, node_id, said: said in cluster.output(node_id)[since[node_id] :],
+                    lambda *_, node_id, line: line in cluster.output(node_id)[since[node_id] :],
                     node_id=home.node_id,
-                    said=said,
+                    line=line,
                 ),
                 f"node {home.node_id} reloads the files of {name}",
             )
@@ -191,7 +192,7 @@ def test_controllers_change_to_tls_one_after_another(
             voters = ",".join(f"{node_id}@127.0.0.1:{ports + node_id}" for node_id in range(3))
             change(home, controller_listener_names="SECURE,CONTROLLER", controller_quorum_voters=voters)
         roll(cluster)
-        assert all(is_dialled(ports + node_id) for node_id in range(3))
+        eventually(lambda: all(connected(ports)), "voters connect to the new listener of each other")
         for home in cluster.homes:
             kept = [one for one in setting(home, "listeners").split(",") if not one.startswith("CONTROLLER:")]
             change(
@@ -203,5 +204,5 @@ def test_controllers_change_to_tls_one_after_another(
         roll(cluster)
 
     for home in cluster.homes:
-        said = cluster.output(home.node_id)
-        assert "was rejected" not in said and "Traceback" not in said, said[-5000:]
+        output = cluster.output(home.node_id)
+        assert "was rejected" not in output and "Traceback" not in output, output[-5000:]

@@ -17,7 +17,7 @@ from ottla.node.cli.failure import CommandError
 from ottla.node.kafka_api.served_apis import CONTROLLER_APIS
 from tests.compat.wire_client import Closed, WireClient
 from tests.integration.certificates import write_certificates
-from tests.integration.cluster.conftest import Cluster, MakeCluster, eventually, written
+from tests.integration.cluster.conftest import Cluster, MakeCluster, eventually, write_cluster
 from tests.integration.cluster.rolling import change, setting
 from tests.integration.cluster.test_cluster import consume, create, produce
 from tests.integration.cluster.test_quorum_grows import ottla, voters
@@ -25,7 +25,7 @@ from tests.ports import free_ports
 
 pytestmark = pytest.mark.slow
 CONTROLLERS, BROKERS = (0, 1, 2), (3, 4)
-PATIENT_S = 60.0
+TIMEOUT_S = 60.0
 
 
 def separate(cluster: Cluster) -> Cluster:
@@ -48,7 +48,7 @@ def separate(cluster: Cluster) -> Cluster:
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    made = separate(written(tmp_path_factory.mktemp("cluster"), 5))
+    made = separate(write_cluster(tmp_path_factory.mktemp("cluster"), 5))
     try:
         made.start(*CONTROLLERS, *BROKERS)
         yield made
@@ -63,9 +63,9 @@ def at_controller(cluster: Cluster, node_id: int) -> WireClient:
 
 
 def leader_of(cluster: Cluster) -> int:
-    told = json.loads(ottla(cluster, "quorum", "status", "--output", "json"))
-    assert [one["node"] for one in told["voters"]] == list(CONTROLLERS)
-    leader: int = told["leader"]
+    status = json.loads(ottla(cluster, "quorum", "status", "--output", "json"))
+    assert [one["node"] for one in status["voters"]] == list(CONTROLLERS)
+    leader: int = status["leader"]
     return leader
 
 
@@ -79,7 +79,7 @@ def read_in_a_group(cluster: Cluster, topic: str, count: int) -> list[int]:
         return len(values) >= count
 
     try:
-        eventually(has_all, "all records are read", PATIENT_S)
+        eventually(has_all, "all records are read", TIMEOUT_S)
     finally:
         consumer.close()
     return sorted(values)
@@ -89,12 +89,12 @@ def test_controllers_are_no_brokers_and_hold_nothing(cluster: Cluster) -> None:
     topic = create(cluster, by=3, replicas=2, partitions=6)
     produce(cluster, topic, 200)
 
-    told = cluster.admin().list_topics(timeout=PATIENT_S)
+    metadata = cluster.admin().list_topics(timeout=TIMEOUT_S)
 
-    assert sorted(told.brokers) == list(BROKERS)
+    assert sorted(metadata.brokers) == list(BROKERS)
     assert all(
         sorted(one.replicas) == list(BROKERS)
-        for found in told.topics.values()
+        for found in metadata.topics.values()
         for one in found.partitions.values()
     )
     assert read_in_a_group(cluster, topic, 200) == list(range(200))
@@ -167,17 +167,17 @@ def test_each_controller_serves_admin_clients(cluster: Cluster, node_id: int) ->
     assert roles == "controller"
     assert made.topics[0].error_code == 0, made.topics[0].error_message
     eventually(
-        lambda: name in cluster.admin().list_topics(timeout=PATIENT_S).topics,
+        lambda: name in cluster.admin().list_topics(timeout=TIMEOUT_S).topics,
         "brokers know the topic",
-        PATIENT_S,
+        TIMEOUT_S,
     )
 
 
 def test_a_broker_does_not_answer_for_controllers(cluster: Cluster) -> None:
     with WireClient(cluster.nodes[3].bootstrap) as client:
-        told = client.call("describe_cluster", 1, endpoint_type=2)
+        response = client.call("describe_cluster", 1, endpoint_type=2)
 
-    assert told.error_code == ErrorCode.MISMATCHED_ENDPOINT_TYPE
+    assert response.error_code == ErrorCode.MISMATCHED_ENDPOINT_TYPE
 
 
 @pytest.mark.parametrize("api", ["metadata", "find_coordinator", "list_groups"])
@@ -217,25 +217,25 @@ def test_an_address_that_connects_too_often_is_throttled_at_a_controller(cluster
     before = [is_served() for _ in range(30)]
     ottla(cluster, *ip)
     try:
-        eventually(lambda: not is_served(), "connections are throttled", PATIENT_S)
+        eventually(lambda: not is_served(), "connections are throttled", TIMEOUT_S)
     finally:
         ottla(cluster, "quota", "delete", "--ip", "127.0.0.9")
 
     assert all(before)
-    eventually(is_served, "the quota is gone", PATIENT_S)
+    eventually(is_served, "the quota is gone", TIMEOUT_S)
 
 
 def test_a_controller_has_probes_metrics_and_the_rest_api_of_its_cluster(cluster: Cluster) -> None:
     topic = create(cluster, by=3, replicas=2)
 
     def ask(path: str) -> bytes:
-        with urllib.request.urlopen(f"{cluster.nodes[1].rest}{path}", timeout=PATIENT_S) as answer:
-            told: bytes = answer.read()
-        return told
+        with urllib.request.urlopen(f"{cluster.nodes[1].rest}{path}", timeout=TIMEOUT_S) as answer:
+            content: bytes = answer.read()
+        return content
 
     assert json.loads(ask("/healthz")) and json.loads(ask("/readyz"))
     assert b"current_leader" in ask("/metrics")
-    assert topic in ask("/v1/topics").decode()
+    eventually(lambda: topic in ask("/v1/topics").decode(), "the broker that is asked knows the topic")
     assert json.loads(ask("/v1/node"))
 
 
@@ -260,7 +260,7 @@ def test_a_broker_with_partitions_does_not_start_as_a_mere_controller(cluster: C
     try:
         with pytest.raises(CommandError, match=r"there are partitions in log\.dirs"):
             cluster.start(4)
-        assert cluster.nodes[4].process.wait(PATIENT_S) == 1
+        assert cluster.nodes[4].process.wait(TIMEOUT_S) == 1
     finally:
         home.properties.write_text(own)
         cluster.start(4)
@@ -277,9 +277,9 @@ def test_controllers_join_a_running_cluster_by_themselves(make_cluster: MakeClus
 
     cluster.start(0)
     with pytest.raises(HTTPError, match="503"):
-        urllib.request.urlopen(f"{cluster.nodes[0].rest}/v1/topics", timeout=PATIENT_S)
+        urllib.request.urlopen(f"{cluster.nodes[0].rest}/v1/topics", timeout=TIMEOUT_S)
     cluster.start(*CONTROLLERS[1:], *BROKERS)
-    eventually(lambda: voters(cluster) == list(CONTROLLERS), "all controllers vote", PATIENT_S)
+    eventually(lambda: voters(cluster) == list(CONTROLLERS), "all controllers vote", TIMEOUT_S)
     cluster.kill(0)
     topic = create(cluster, by=3, replicas=2)
     produce(cluster, topic, 10)
@@ -296,7 +296,7 @@ def test_controllers_join_a_running_cluster_by_themselves(make_cluster: MakeClus
     assert cluster.terminate(2) == 0
     shutil.rmtree(cluster.homes[2].directory / "data")
     cluster.start(2)
-    eventually(lambda: voters(cluster) == list(CONTROLLERS), "it votes again", PATIENT_S)
+    eventually(lambda: voters(cluster) == list(CONTROLLERS), "it votes again", TIMEOUT_S)
 
 
 def test_controllers_and_a_node_that_is_a_broker_too_form_one_quorum(make_cluster: MakeCluster) -> None:
@@ -315,7 +315,7 @@ def test_controllers_and_a_node_that_is_a_broker_too_form_one_quorum(make_cluste
         create(cluster, by=4, replicas=1)
         cluster.start(node_id)
 
-    assert sorted(cluster.admin(4).list_topics(timeout=PATIENT_S).brokers) == [0, *BROKERS]
+    assert sorted(cluster.admin(4).list_topics(timeout=TIMEOUT_S).brokers) == [0, *BROKERS]
     assert [one.broker_id for one in described.brokers] == [1, 2] and described.controller_id in (1, 2)
     assert len(consume(cluster, topic, 100)) == 100
 
@@ -324,7 +324,7 @@ def test_controllers_and_a_node_that_is_a_broker_too_form_one_quorum(make_cluste
 def test_links_and_brokers_reach_controllers_by_tls_and_logins(tmp_path: Path, protocol: str) -> None:
     """The links of voters and the requests of brokers share the secured port; clients use plaintext."""
     certificates = write_certificates(tmp_path / "keys", *(f"node-{one}" for one in (*CONTROLLERS, *BROKERS)))
-    made = separate(written(tmp_path / "cluster", 5))
+    made = separate(write_cluster(tmp_path / "cluster", 5))
     login = (
         "org.apache.kafka.common.security.plain.PlainLoginModule required "
         'username="node" password="node-secret" user_node="node-secret";'
@@ -356,10 +356,10 @@ def test_links_and_brokers_reach_controllers_by_tls_and_logins(tmp_path: Path, p
         after = create(made, by=4, replicas=2)
         made.start(killed)
         produce(made, after, 100)
-        with urllib.request.urlopen(f"{made.nodes[1].rest}/v1/topics", timeout=PATIENT_S) as answer:
-            told = answer.read().decode()
+        with urllib.request.urlopen(f"{made.nodes[1].rest}/v1/topics", timeout=TIMEOUT_S) as answer:
+            text = answer.read().decode()
 
-        assert before in told and after in told
+        assert before in text and after in text
         assert len(consume(made, before, 100)) == len(consume(made, after, 100)) == 100
         with at_controller(made, 0) as client, pytest.raises(Closed):
             client.call("api_versions", 0)

@@ -23,14 +23,14 @@ from ottla.node.net.server_tls import DialTls
 from ottla.node.security.cluster_key import cluster_key
 from ottla.node.settings.config import parse_config
 from ottla.node.settings.properties_file import parse_properties
-from tests.integration.cluster.conftest import Cluster, running, written
+from tests.integration.cluster.conftest import Cluster, running, write_cluster
 from tests.integration.cluster.rolling import change, setting
 from tests.integration.cluster.test_cluster import consume, create, produce
-from tests.integration.cluster.test_failures import refused
+from tests.integration.cluster.test_failures import start_rejected_node
 from tests.ports import free_ports
 
 pytestmark = pytest.mark.slow
-PATIENT_S = 60.0
+TIMEOUT_S = 60.0
 
 
 class Authority:
@@ -74,7 +74,7 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory, authority: Authority) -> Iterator[Cluster]:
     """Start three nodes that offer PLAINTEXT to clients only."""
-    made = written(tmp_path_factory.mktemp("cluster"), 3)
+    made = write_cluster(tmp_path_factory.mktemp("cluster"), 3)
     with_tls(made, authority)
     change(made.homes[0], ottla_rest_listeners=f"http://127.0.0.1:{free_ports(1)}")
     with running(made) as three:
@@ -94,15 +94,15 @@ def test_a_node_whose_certificate_has_expired_is_rejected_and_says_so(
     past = datetime.now(UTC) - timedelta(days=1)
     expired = authority.issue("node-2", not_after=past, file="expired")
 
-    said = refused(cluster, f"ssl.keystore.location={expired}")
+    output = start_rejected_node(cluster, f"ssl.keystore.location={expired}")
 
-    assert f"ERROR The certificate of the listener INNER expired on {past:%Y-%m-%d}" in said
-    assert "ERROR The certificate of the listener CONTROLLER expired on" in said
-    assert "the certificate of the other end was rejected: certificate has expired" in said
+    assert f"ERROR The certificate of the listener INNER expired on {past:%Y-%m-%d}" in output
+    assert "ERROR The certificate of the listener CONTROLLER expired on" in output
+    assert "the certificate of the other end was rejected: certificate has expired" in output
 
 
 @pytest.mark.parametrize(
-    ("certificate", "claims", "what_is_said"),
+    ("certificate", "claims", "message"),
     [
         (
             "anna",
@@ -115,7 +115,7 @@ def test_a_node_whose_certificate_has_expired_is_rejected_and_says_so(
     ],
 )
 def test_a_client_that_knows_the_secret_is_no_node_without_the_certificate_of_one(
-    cluster: Cluster, authority: Authority, certificate: str | None, claims: int, what_is_said: str
+    cluster: Cluster, authority: Authority, certificate: str | None, claims: int, message: str
 ) -> None:
     context = ssl.create_default_context(cafile=str(authority.trusted))
     context.check_hostname = False
@@ -135,7 +135,7 @@ def test_a_client_that_knows_the_secret_is_no_node_without_the_certificate_of_on
         with pytest.raises(KafkaError) as refusal:
             await peers.dial(Endpoint(inner.host, inner.port, inner.security_protocol_id))
         assert refusal.value.code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-        assert what_is_said in refusal.value.detail
+        assert message in refusal.value.detail
 
     asyncio.run(scene())
 
@@ -185,7 +185,7 @@ def test_the_rest_api_uses_tls_to_its_cluster(cluster: Cluster) -> None:
     topic = create(cluster, by=0)
     url = f"{cluster.nodes[0].rest}/v3/clusters/{settings_of(cluster.homes[0])['cluster.id']}/topics/{topic}"
 
-    with urllib.request.urlopen(url, timeout=PATIENT_S) as answer:
-        told = json.load(answer)
+    with urllib.request.urlopen(url, timeout=TIMEOUT_S) as answer:
+        reply = json.load(answer)
 
-    assert told["topic_name"] == topic and told["replication_factor"] == 3
+    assert reply["topic_name"] == topic and reply["replication_factor"] == 3

@@ -11,7 +11,7 @@ import pytest
 from ottla.logstore.words.errors import ErrorCode
 from ottla.node.cli.local_cluster import NodeHome, NodeProcess, wait_until_ready
 from tests.compat.wire_client import WireClient
-from tests.compat.wire_client import eventually as asked_until
+from tests.compat.wire_client import eventually as call_until
 from tests.integration.cluster.conftest import QUICK, Cluster, MakeCluster, eventually
 from tests.integration.cluster.test_cluster import consume, create
 from tests.integration.cluster.test_failures import Load, in_sync
@@ -53,9 +53,9 @@ class Growing:
         return base64.urlsafe_b64decode(line.partition("=")[2] + "==")
 
     def ask(self, node_id: int, api: str, version: int, **fields: Any) -> Any:
-        """Return a node's answer; repeat while there is no controller, which a change may depose."""
+        """Send a request to a node until a controller answers, which a change of the voters may replace."""
         with contextlib.closing(WireClient(self.cluster.nodes[node_id].bootstrap)) as client:
-            answer = asked_until(
+            answer = call_until(
                 lambda: client.call(api, version, **fields),
                 lambda found: found.error_code != ErrorCode.NOT_CONTROLLER,
             )
@@ -135,9 +135,9 @@ def test_a_new_quorum_waits_for_all_of_its_voters_and_says_so(make_cluster: Make
     cluster = make_cluster(5)
     early = {one: NodeProcess(cluster.homes[one], start=popen) for one in (0, 1, 2)}
     cluster.nodes |= early
-    said = "a new quorum begins when all of its voters are up at the same time"
+    message = "a new quorum begins when all of its voters are up at the same time"
     for node_id in early:
-        eventually(lambda one=node_id: said in cluster.output(one), f"node {node_id} says so")  # type: ignore[misc]
+        eventually(lambda one=node_id: message in cluster.output(one), f"node {node_id} says so")  # type: ignore[misc]
     assert "the quorum works without them" not in "".join(map(cluster.output, early))
 
     cluster.start(3, 4)

@@ -116,9 +116,9 @@ def rest_cluster(pytestconfig: pytest.Config) -> Iterator[Cluster]:
 
 @pytest.fixture(scope="module", autouse=True)
 def topics_go_with_their_tests(pytestconfig: pytest.Config) -> Iterator[None]:
-    """Delete the topics of a test at its end.
+    """Delete the topics of a file's tests after the last of them.
 
-    A partition has nine open files, and lists of all topics would show it.
+    Each partition keeps nine files open, and the lists of all topics would show it.
     """
     yield
     cluster = pytestconfig.stash.get(SHARED, None)
@@ -142,9 +142,9 @@ def api(apis: list[Api]) -> Api:
     return apis[0]
 
 
-def name_of(what: str) -> str:
+def name_of(prefix: str) -> str:
     """Return a name that no other test uses."""
-    return f"{what}-{uuid4().hex[:8]}"
+    return f"{prefix}-{uuid4().hex[:8]}"
 
 
 def logged(caplog: pytest.LogCaptureFixture) -> str:
@@ -152,7 +152,7 @@ def logged(caplog: pytest.LogCaptureFixture) -> str:
     return "\n".join(logging.Formatter().format(one) for one in caplog.records)
 
 
-def eventually(holds: Callable[[], Any], what: str = "it comes true") -> Any:
+def eventually(holds: Callable[[], Any], condition: str = "it comes true") -> Any:
     """Return the result of `holds` once it is true; a failed assertion in it counts as not yet true."""
     deadline = time.monotonic() + TIMEOUT_S
     while True:
@@ -162,5 +162,5 @@ def eventually(holds: Callable[[], Any], what: str = "it comes true") -> Any:
         except AssertionError:
             if time.monotonic() > deadline:
                 raise
-        assert time.monotonic() < deadline, f"not within {TIMEOUT_S} s: {what}"
+        assert time.monotonic() < deadline, f"not within {TIMEOUT_S} s: {condition}"
         time.sleep(0.05)

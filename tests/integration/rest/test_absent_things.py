@@ -15,7 +15,7 @@ from tests.integration.rest.test_produce_records import create
 pytestmark = pytest.mark.slow
 
 # The settings of a future topic or group can be read, or set, before it exists.
-OF_WHAT_MAY_COME = {
+SERVED_BEFORE_CREATION = {
     "listKafkaDefaultTopicConfigs",
     "resetGroup",
     *(one.operation_id for one in group_configs.ROUTES),
@@ -43,7 +43,7 @@ def body_of(route: Route) -> Any:
 def routes_of(name: str) -> list[Route]:
     found = [one for one in ALL_ROUTES if f"{{{name}}}" in one.path]
     assert found, f"no path has a {name}"
-    return [one for one in found if one.operation_id not in OF_WHAT_MAY_COME]
+    return [one for one in found if one.operation_id not in SERVED_BEFORE_CREATION]
 
 
 # Paths of Confluent's Server and its cloud, which its REST Proxy does not have.
@@ -58,14 +58,14 @@ GET /clients; GET /tenants; GET /client-quotas
 def test_routes_of_confluents_server_are_absent_as_in_its_proxy(api: Api) -> None:
     lines = [one.strip() for one in NOT_OF_THE_PROXY.replace("\n", ";").split(";") if one.strip()]
 
-    told = {}
+    replies = {}
     for line in lines:
         method, path = line.split()
         reply = api.ask(method, api.v3 + path, {} if method == "POST" else None)
-        told[line] = reply.status, reply.json
+        replies[line] = reply.status, reply.json
 
     absent = {"error_code": 404, "message": "HTTP 404 Not Found"}
-    assert {line: one for line, one in told.items() if one != (404, absent)} == {}
+    assert {line: one for line, one in replies.items() if one != (404, absent)} == {}
 
 
 @pytest.mark.parametrize(
@@ -74,12 +74,12 @@ def test_routes_of_confluents_server_are_absent_as_in_its_proxy(api: Api) -> Non
 def test_missing_resources_are_404(rest_cluster: Cluster, api: Api, name: str) -> None:
     there = {"cluster_id": api.cluster_id, "topic_name": create(rest_cluster), "broker_id": "0"}
     given = {"partition_id": "0", **there, name: "99" if name in ("broker_id", "partition_id") else "absent"}
-    told: dict[str, tuple[int, int]] = {}
+    replies: dict[str, tuple[int, int]] = {}
     for route in routes_of(name):
         path = re.sub(r"{(\w+)}", lambda match: given.get(match[1], "absent"), route.path)
         is_v2 = route.operation_id.startswith("produceRecords") and route.operation_id.endswith("V2")
         reply = api.ask(route.method, path, body_of(route), headers=V2 if is_v2 else None)
-        told[f"{route.method} {route.path}"] = reply.status, reply.json["error_code"]
+        replies[f"{route.method} {route.path}"] = reply.status, reply.json["error_code"]
 
-    assert {line for line, (status, _) in told.items() if status != 404} == set()
-    assert {code for _, code in told.values()} <= {404, 40401, 40402, 40403}
+    assert {line for line, (status, _) in replies.items() if status != 404} == set()
+    assert {code for _, code in replies.values()} <= {404, 40401, 40402, 40403}

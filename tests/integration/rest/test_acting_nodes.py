@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
@@ -32,11 +33,12 @@ def apis(cluster: Cluster, user: str, password: str) -> list[Api]:
 def test_every_node_sends_requests_to_every_other_as_its_caller(cluster: Cluster) -> None:
     admins, anns = apis(cluster, "admin", "a"), apis(cluster, "ann", "b")
     v3 = admins[0].v3
-    for topic in ("seen", "unseen"):
+    seen, unseen = (f"{one}-{uuid4().hex[:8]}" for one in ("seen", "unseen"))
+    for topic in (seen, unseen):
         admins[0].post(f"{v3}/topics", {"topic_name": topic}, 201)
     acl = {
         "resource_type": "TOPIC",
-        "resource_name": "seen",
+        "resource_name": seen,
         "pattern_type": "LITERAL",
         "principal": "User:ann",
         "host": "*",
@@ -50,16 +52,16 @@ def test_every_node_sends_requests_to_every_other_as_its_caller(cluster: Cluster
         return [one["topic_name"] for one in api.get(f"{v3}/topics")["data"]]
 
     for ann in anns:
-        eventually(lambda ann=ann: topics(ann) == ["seen"], "all nodes have the ACL")
+        eventually(lambda ann=ann: topics(ann) == [seen], "all nodes have the ACL")
     for number in range(6):  # each leader, from each node
         for ann in anns:
-            sent = ann.post(f"{v3}/topics/seen/records", {**record, "partition_id": number})
+            sent = ann.post(f"{v3}/topics/{seen}/records", {**record, "partition_id": number})
             assert sent["error_code"] == 200, sent
-            refused = ann.ask("POST", f"{v3}/topics/unseen/records", {**record, "partition_id": number})
+            refused = ann.ask("POST", f"{v3}/topics/{unseen}/records", {**record, "partition_id": number})
             assert refused.status in (403, 404), refused.content
-            read = ann.get(f"{v3}/topics/seen/partitions/{number}/records?offset=earliest")
+            read = ann.get(f"{v3}/topics/{seen}/partitions/{number}/records?offset=earliest")
             assert read["data"]
-            hidden = ann.ask("GET", f"{v3}/topics/unseen/partitions/{number}/records")
+            hidden = ann.ask("GET", f"{v3}/topics/{unseen}/partitions/{number}/records")
             assert hidden.status in (403, 404), hidden.content
     for ann in anns:
         assert ann.ask("GET", "/v1/users").status == 403

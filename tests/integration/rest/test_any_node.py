@@ -39,4 +39,7 @@ def test_the_other_nodes_serve_requests_when_the_controller_dies(three: Cluster)
         assert int(controller.rpartition("/")[2]) != dead
     three.restart(dead)
     back = Api(three.rest_urls[dead], three.cluster_id)
-    assert {one["broker_id"] for one in back.get(f"{back.v3}/brokers")["data"]} == {0, 1, 2}
+    eventually(
+        lambda: {one["broker_id"] for one in back.get(f"{back.v3}/brokers")["data"]} == {0, 1, 2},
+        "the restarted node lists all brokers",
+    )

@@ -45,7 +45,7 @@ def test_the_replicas_of_a_broker_are_listed(api: Api) -> None:
         assert listed["kind"] == "KafkaReplicaList"
         return [one["partition_id"] for one in listed["data"] if one["topic_name"] == name]
 
-    assert (of(0), of(1), of(2)) == ([1], [0, 1], [0])
+    eventually(lambda: (of(0), of(1), of(2)) == ([1], [0, 1], [0]), "the node knows the replicas")
 
 
 def test_the_settings_of_a_broker_are_listed(api: Api) -> None:
@@ -118,13 +118,13 @@ def test_acls_are_answered_as_by_a_cluster_without_an_authorizer(api: Api) -> No
         "operation": "READ",
         "permission": "ALLOW",
     }
-    said = {"error_code": 40002, "message": "No Authorizer is configured."}
+    problem = {"error_code": 40002, "message": "No Authorizer is configured."}
 
-    assert api.get(f"{api.v3}/acls", 400) == said
-    assert api.get(f"{api.v3}/acls?resource_type=topic&operation=ANY", 400) == said
-    assert api.get(f"{api.v3}/acls?resource_type=USER&operation=TWO_PHASE_COMMIT", 400) == said
-    assert api.post(f"{api.v3}/acls", acl, 400) == said
-    assert api.post(f"{api.v3}/acls:batch", {"data": [acl]}, 400) == said
-    assert api.delete(f"{api.v3}/acls?resource_type=TOPIC", 400) == said
+    assert api.get(f"{api.v3}/acls", 400) == problem
+    assert api.get(f"{api.v3}/acls?resource_type=topic&operation=ANY", 400) == problem
+    assert api.get(f"{api.v3}/acls?resource_type=USER&operation=TWO_PHASE_COMMIT", 400) == problem
+    assert api.post(f"{api.v3}/acls", acl, 400) == problem
+    assert api.post(f"{api.v3}/acls:batch", {"data": [acl]}, 400) == problem
+    assert api.delete(f"{api.v3}/acls?resource_type=TOPIC", 400) == problem
     assert api.get(f"{api.v3}/acls?operation=unknown", 400)["error_code"] == 400
     assert api.post(f"{api.v3}/acls", {**acl, "operation": "FLY"}, 400)["error_code"] == 400

@@ -158,8 +158,8 @@ def test_the_go_client_creates_alters_and_deletes_a_topic(api: Api, root: str) -
     )
     assert (grown.status, grown.json["partitions_count"]) == (200, 3)
     assert (altered.status, gone.status) == (204, 204)
-    said = "This server does not host this topic-partition."
-    assert (unknown.status, unknown.json) == (404, {"error_code": 40403, "message": said})
+    message = "This server does not host this topic-partition."
+    assert (unknown.status, unknown.json) == (404, {"error_code": 40403, "message": message})
 
 
 def test_a_partition_that_is_listed_twice_is_rejected(api: Api) -> None:

@@ -8,14 +8,23 @@ import json
 import shlex
 import subprocess
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
 
+from ottla.node.embedded import Cluster
 from tests.integration.rest.conftest import TIMEOUT_S, Api, eventually
 
 pytestmark = pytest.mark.slow
+TOPICS = ("jsontest", "jsontest2", "test", "topic_1")
+CONSUMERS = (
+    "/consumers/my_json_consumer/instances/my_consumer_instance",
+    "/consumers/testgroup/instances/my_consumer",
+)
 V2, JSON, BINARY = (f"application/vnd.kafka.{kind}v2+json" for kind in ("", "json.", "binary."))
 
 
@@ -37,8 +46,8 @@ class Shell:
 
     def one(self, line: str, status: int = 200) -> Any:
         """Run a command whose answer is one document, and return that."""
-        told, found = self(line)
-        assert told == status, (told, found)
+        code, found = self(line)
+        assert code == status, (code, found)
         [document] = found
         return document
 
@@ -61,7 +70,19 @@ def curl(apis: list[Api]) -> Shell:
     return Shell(apis[0])
 
 
-def test_the_quickstart_of_v3(curl: Shell) -> None:
+@pytest.fixture(autouse=True)
+def names_can_be_used_again(rest_cluster: Cluster, curl: Shell) -> Iterator[None]:
+    """Delete the topics and consumers of an example at its end: the names are given by the example."""
+    yield
+    for path in CONSUMERS:
+        curl.api.ask("DELETE", path)
+    admin = AdminClient({"bootstrap.servers": rest_cluster.bootstrap, "log_level": 0})
+    for deleted in admin.delete_topics([*TOPICS]).values():
+        with suppress(KafkaException):  # the example did not create it
+            deleted.result(TIMEOUT_S)
+
+
+def test_the_quickstart_of_v3_works_as_it_is_written(curl: Shell) -> None:
     topics, records = "REST/v3/clusters/CLUSTER/topics", "REST/v3/clusters/CLUSTER/topics/jsontest/records"
     post = '-X POST -H "Content-Type: application/json"'
 
@@ -97,7 +118,7 @@ def test_the_quickstart_of_v3(curl: Shell) -> None:
     assert "Message$" in failure["message"] and "is not a valid base64 string" in failure["message"]
 
 
-def test_the_quickstart_of_v2(curl: Shell) -> None:
+def test_the_quickstart_of_v2_works_as_it_is_written(curl: Shell) -> None:
     instance = "REST/consumers/my_json_consumer/instances/my_consumer_instance"
     curl.one("""-H "Content-Type: application/json" -d '{"topic_name": "jsontest2", "partitions_count": 1}'
         REST/v3/clusters/CLUSTER/topics""", 201)  # fmt: skip
@@ -123,7 +144,7 @@ def test_the_quickstart_of_v2(curl: Shell) -> None:
     assert records[0] == first
 
 
-def test_the_requests_in_the_reference_of_v2(curl: Shell) -> None:
+def test_the_requests_in_the_reference_of_v2_work_as_they_are_written(curl: Shell) -> None:
     """Assignments, positions, offsets and a pattern, in binary."""
     curl.one("""-H "Content-Type: application/json" -d '{"topic_name": "test", "partitions_count": 1}'
         REST/v3/clusters/CLUSTER/topics""", 201)  # fmt: skip
@@ -170,14 +191,14 @@ def test_requests_that_need_a_schema_registry_are_rejected_as_by_a_proxy_without
     body = f'{{"value_schema": "{schema}", "records": [{{"value": {{"name": "testUser"}}}}]}}'
     avro = "application/vnd.kafka.avro.v2+json"
 
-    told = curl.one(
+    reply = curl.one(
         f"""-X POST -H "Content-Type: {avro}" -H "Accept: {V2}" --data '{body}' REST/topics/avrotest""", 422
     )
     consumer = curl.one(f"""-X POST -H "Content-Type: {V2}" --data '{{"name": "a", "format": "avro"}}'
         REST/consumers/my_avro_consumer""", 422)  # fmt: skip
 
-    said = "Payload error. Schema Registry must be configured when using schemas."
-    assert told == {"error_code": 42206, "message": said}
+    message = "Payload error. Schema Registry must be configured when using schemas."
+    assert reply == {"error_code": 42206, "message": message}
     assert consumer["error_code"] == 42204 and "schema registry" in consumer["message"]
 
 

@@ -23,7 +23,7 @@ from ottla.node.rest_api import read_records
 from ottla.node.rest_api.all_routes import ALL_ROUTES
 from ottla.node.rest_api.route import TIMEOUT_MS, Route
 from tests.compat.command_line import start
-from tests.integration.rest.conftest import TIMEOUT_S, Api, Reply, eventually
+from tests.integration.rest.conftest import TIMEOUT_S, Api, Reply, eventually, name_of
 
 pytestmark = [pytest.mark.slow]
 
@@ -33,7 +33,7 @@ DEAD_NODE: Final = 2
 DEAD, LED = 0, 1  # partitions
 LIMIT_S: Final = 3.0  # per request; four requests at a time share the machine with other tests
 MARGIN_S: Final = 8.0  # for a busy machine; a retry within a retry takes longer than this
-PLACES: Final = {
+PATH_PARAMETERS: Final = {
     "user_name": "ann",
     "topic_name": TOPIC,
     "partition_id": DEAD,
@@ -186,7 +186,7 @@ class Walked(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def bereft() -> Iterator[Cluster]:
+def damaged() -> Iterator[Cluster]:
     """Start a cluster that has lost a node, and with it the only replica of a partition."""
     with Cluster(nodes=3, rest=True) as cluster:
         api = Api(cluster.rest_urls[0], cluster.cluster_id)
@@ -197,8 +197,8 @@ def bereft() -> Iterator[Cluster]:
         for name in (TOPIC, READ_BY_A_GROUP):
             api.post(f"{api.v3}/topics", {"topic_name": name, "replicas_assignments": placed}, 201)
             for number in (DEAD, LED):
-                told = api.post(f"{api.v3}/topics/{name}/records", {**RECORD, "partition_id": number})
-                assert told["error_code"] == 200
+                reply = api.post(f"{api.v3}/topics/{name}/records", {**RECORD, "partition_id": number})
+                assert reply["error_code"] == 200
         api.post(f"/v1/groups/{GROUP}/reset", {"to": "earliest", "topics": [{"topic": TOPIC}]})
         cluster.kill(DEAD_NODE)
         eventually(lambda: cluster.leader_of(TOPIC, DEAD) == -1, "the partition has no leader")
@@ -206,9 +206,9 @@ def bereft() -> Iterator[Cluster]:
 
 
 @pytest.fixture
-def half_dead(bereft: Cluster) -> Api:
+def half_dead(damaged: Cluster) -> Api:
     """Return the API of a node that is still up."""
-    return Api(bereft.rest_urls[0], bereft.cluster_id)
+    return Api(damaged.rest_urls[0], damaged.cluster_id)
 
 
 @pytest.fixture
@@ -219,7 +219,7 @@ def short_limits(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def walk(api: Api, route: Route) -> Walked:
     path = route.path
-    for name, value in {**PLACES, "cluster_id": api.cluster_id}.items():
+    for name, value in {**PATH_PARAMETERS, "cluster_id": api.cluster_id}.items():
         path = path.replace(f"{{{name}}}", quote(str(value), safe=""))
     if any(one.name == TIMEOUT_MS for one in route.parameters):
         path += f"?{TIMEOUT_MS}={LIMIT_S * 1000:.0f}"
@@ -246,40 +246,41 @@ def test_a_tail_returns_readable_records_and_names_the_other_partition(
     monkeypatch.setattr(read_records, "UNAVAILABLE_S", 0.0)
     place = f"{half_dead.url}{half_dead.v3}/topics/{TOPIC}/records?offset=earliest"
     request = urllib.request.Request(place, headers={"Accept": "text/event-stream"})
-    told: dict[str, Any] = {}
+    events: dict[str, Any] = {}
 
     with urllib.request.urlopen(request, timeout=TIMEOUT_S) as tail:
-        while told.keys() < {"record", "unavailable"}:
+        while events.keys() < {"record", "unavailable"}:
             line = tail.readline().decode()
             if line.startswith("event: "):
                 kind = line.removeprefix("event: ").strip()
             elif line.startswith("data: "):
-                told.setdefault(kind, json.loads(line.removeprefix("data: ")))
+                events.setdefault(kind, json.loads(line.removeprefix("data: ")))
 
-    assert told["record"]["partition_id"] == LED
-    assert [one["partition_id"] for one in told["unavailable"]] == [DEAD]
+    assert events["record"]["partition_id"] == LED
+    assert [one["partition_id"] for one in events["unavailable"]] == [DEAD]
 
 
 def test_a_group_reads_the_other_partitions_and_continues_the_dead_one_once_it_has_a_leader(
-    bereft: Cluster,
+    damaged: Cluster,
 ) -> None:
     """The node is restarted, and killed again at the end for the other tests."""
-    member = start(bereft.bootstrap, "consume", READ_BY_A_GROUP, "-g", "waits", "--partitions", "-n", "2")
+    words = ("consume", READ_BY_A_GROUP, "-g", name_of("waits"), "--partitions", "-n", "2")
+    member = start(damaged.bootstrap, *words)
     assert member.stdout is not None and member.stderr is not None
     try:
         warned = member.stderr.readline()
-        assert f"{READ_BY_A_GROUP}-{DEAD} cannot be read now: it has no leader" in warned
+        assert f"{READ_BY_A_GROUP}-{DEAD} cannot be read now: " in warned
         assert member.stdout.readline().startswith(str(LED))
 
-        bereft.restart(DEAD_NODE)
+        damaged.restart(DEAD_NODE)
 
         assert member.stderr.readline() == f"{READ_BY_A_GROUP}-{DEAD} can be read again\n"
         rest, _ = member.communicate(timeout=TIMEOUT_S)
         assert rest.startswith(str(DEAD)) and member.returncode == 0
     finally:
         member.kill()
-        bereft.kill(DEAD_NODE)
-        eventually(lambda: bereft.leader_of(TOPIC, DEAD) == -1, "the partition has no leader")
+        damaged.kill(DEAD_NODE)
+        eventually(lambda: damaged.leader_of(TOPIC, DEAD) == -1, "the partition has no leader")
 
 
 def commands_with_a_timeout(command: Any, name: str = "") -> Iterator[str]:
@@ -292,7 +293,7 @@ def commands_with_a_timeout(command: Any, name: str = "") -> Iterator[str]:
 
 
 def test_every_command_keeps_its_timeout(
-    bereft: Cluster, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path
+    damaged: Cluster, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     there = set(commands_with_a_timeout(typer.main.get_command(app)))
     assert there == COMMANDS.keys() | NOT_WALKED, "give a new command its arguments here"
@@ -301,23 +302,23 @@ def test_every_command_keeps_its_timeout(
     wrong: dict[str, Any] = {}
 
     for name, (arguments, code, words) in COMMANDS.items():
-        asked = [*name.split(), *arguments, "--timeout", "1", "-b", bereft.bootstrap]
-        monkeypatch.setattr(sys, "argv", ["ottla", *asked])
+        command = [*name.split(), *arguments, "--timeout", "1", "-b", damaged.bootstrap]
+        monkeypatch.setattr(sys, "argv", ["ottla", *command])
         begun = time.monotonic()
         with given.open() as lines, monkeypatch.context() as patch:
             patch.setattr(sys, "stdin", lines)
             ended = main()
         took_s = time.monotonic() - begun
-        said = "".join(capfd.readouterr())
-        if ended != code or words not in said or took_s > 1 + MARGIN_S:
-            wrong[name] = ended, round(took_s, 1), said
+        output = "".join(capfd.readouterr())
+        if ended != code or words not in output or took_s > 1 + MARGIN_S:
+            wrong[name] = ended, round(took_s, 1), output
 
     assert not wrong
 
 
 def test_no_route_answers_500_or_exceeds_its_time_limit(half_dead: Api, short_limits: None) -> None:
     routes = [one for one in ALL_ROUTES if one.is_documented]
-    asking = [one for one in routes if one.method == "GET"]
+    gets = [one for one in routes if one.method == "GET"]
     changing = [one for one in routes if one.method == "POST"]
     # Routes that delete what other routes need come last.
     ending = [one for one in routes if one.method not in ("GET", "POST")]
@@ -328,23 +329,25 @@ def test_no_route_answers_500_or_exceeds_its_time_limit(half_dead: Api, short_li
     assert not unwritten, f"give {unwritten} a body here"
 
     with ThreadPoolExecutor(4) as threads:
-        walked = list(threads.map(lambda one: walk(half_dead, one), asking))
+        walked = list(threads.map(lambda one: walk(half_dead, one), gets))
     changing.sort(
         key=lambda one: one.operation_id in ("beginReassignments", "updatePartitionCountKafkaTopic")
     )
     walked += [walk(half_dead, one) for one in (*changing, *ending)]
 
-    told = {one.route.operation_id: one for one in walked}
-    unread = {name: one.reply.content for name, one in told.items() if b"Invalid body" in one.reply.content}
-    assert not unread, "a body that no handler sees tests nothing"
-    failed = {name: one.reply for name, one in told.items() if one.reply.status == 500}
+    by_operation = {one.route.operation_id: one for one in walked}
+    invalid = {
+        name: one.reply.content for name, one in by_operation.items() if b"Invalid body" in one.reply.content
+    }
+    assert not invalid, "a body that no handler sees tests nothing"
+    failed = {name: one.reply for name, one in by_operation.items() if one.reply.status == 500}
     assert not failed
-    late = {name: one.took_s for name, one in told.items() if one.took_s > LIMIT_S + MARGIN_S}
+    late = {name: one.took_s for name, one in by_operation.items() if one.took_s > LIMIT_S + MARGIN_S}
     assert not late
     wrong = {
-        name: (told[name].reply.status, told[name].reply.content)
+        name: (by_operation[name].reply.status, by_operation[name].reply.content)
         for name, status in STATUS.items()
-        if told[name].reply.status != status
+        if by_operation[name].reply.status != status
     }
     assert not wrong
     for one in walked:

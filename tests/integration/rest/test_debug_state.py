@@ -17,11 +17,11 @@ def test_a_replica_shows_its_offsets_and_its_followers(rest_cluster: Cluster, ap
     topic = create(rest_cluster)
     leader = rest_cluster.leader_of(topic, 0)
 
-    def told() -> list[Any]:
+    def replicas() -> list[Any]:
         return [api.get(f"/debug/state?part=partitions&name={topic}-0") for api in apis]
 
     found = eventually(
-        lambda: (all_told := told()) and all(one["machines"] for one in all_told) and all_told,
+        lambda: (found := replicas()) and all(one["machines"] for one in found) and found,
         "each node has a replica",
     )
 
@@ -45,7 +45,7 @@ def test_a_group_shows_its_members_and_a_transaction_its_state(
     producer.flush(TIMEOUT_S)
     consumer.subscribe([topic])
 
-    def told(part: str) -> dict[str, Any]:
+    def machine(part: str) -> dict[str, Any]:
         consumer.poll(0.05)
         found = [
             one["state"]
@@ -57,9 +57,9 @@ def test_a_group_shows_its_members_and_a_transaction_its_state(
 
     try:
         group = eventually(
-            lambda: (one := told("groups")).get("state") == "Stable" and one, "the group is stable"
+            lambda: (one := machine("groups")).get("state") == "Stable" and one, "the group is stable"
         )
-        transaction = told("transactions")
+        transaction = machine("transactions")
     finally:
         producer.abort_transaction(TIMEOUT_S)
         consumer.close()
@@ -72,12 +72,12 @@ def test_a_group_shows_its_members_and_a_transaction_its_state(
 def test_only_the_controller_shows_which_brokers_it_has_heard_from(apis: list[Api]) -> None:
     """Sessions of brokers are soft state, which no log and no image has."""
 
-    def told() -> list[dict[str, Any]]:
+    def controllers() -> list[dict[str, Any]]:
         found = [api.get("/debug/state")["machines"][0]["state"]["controller"] for api in apis]
         return [one for one in found if one is not None]
 
     [controller] = eventually(
-        lambda: len(found := told()) == 1 and len(found[0]["broker_sessions"]) == 3 and found,
+        lambda: len(found := controllers()) == 1 and len(found[0]["broker_sessions"]) == 3 and found,
         "there is one controller",
     )
 

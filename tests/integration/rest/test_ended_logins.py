@@ -22,8 +22,8 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
-from tests.integration.rest.conftest import Api, eventually
-from tests.integration.rest.test_rest_logins import PATIENT_S, Place, basic
+from tests.integration.rest.conftest import Api, eventually, name_of
+from tests.integration.rest.test_rest_logins import TIMEOUT_S, RestNode, basic
 
 pytestmark = pytest.mark.slow
 BOUND_S: Final = 5.0  # as docs/rest.md says
@@ -31,8 +31,8 @@ TOPIC: Final = "watched"
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
-    found = Place(tmp_path_factory.mktemp("ended-logins"))
+def rest_node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RestNode]:
+    found = RestNode(tmp_path_factory.mktemp("ended-logins"))
     found.create(TOPIC)
     yield found
     found.node.stop()
@@ -65,7 +65,7 @@ class Reading:
     def close(self) -> None:
         with suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
-        self._thread.join(PATIENT_S)
+        self._thread.join(TIMEOUT_S)
         self._answer.close()
         self._connection.close()
 
@@ -84,7 +84,7 @@ class Reading:
         """Return the seconds from `end` to the end of the answer."""
         end()
         ended_s = time.monotonic()
-        self._thread.join(PATIENT_S)
+        self._thread.join(TIMEOUT_S)
         assert self.ended_s, "the answer continues"
         return self.ended_s - ended_s
 
@@ -105,95 +105,100 @@ def tail(api: Api, headers: dict[str, str], topic: str = TOPIC) -> Reading:
     return found
 
 
-def is_told(found: Reading) -> bool:
+def has_error(found: Reading) -> bool:
     event = found.content.decode().rstrip("\n").rpartition("\n\n")[2]
     kind, _, data = event.partition("\ndata: ")
     return kind == "event: error" and json.loads(data)["error_code"] == 40101
 
 
-def alter(place: Place, *changes: Any) -> None:
-    for one in place.admin.alter_user_scram_credentials(list(changes)).values():
-        one.result(PATIENT_S)
+def alter(rest_node: RestNode, *changes: Any) -> None:
+    for one in rest_node.admin.alter_user_scram_credentials(list(changes)).values():
+        one.result(TIMEOUT_S)
 
 
-def set_password(place: Place, user: str, password: str) -> None:
+def set_password(rest_node: RestNode, user: str, password: str) -> None:
     info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
-    alter(place, UserScramCredentialUpsertion(user, info, password.encode()))
+    alter(rest_node, UserScramCredentialUpsertion(user, info, password.encode()))
 
 
-def remove(place: Place, user: str) -> None:
-    alter(place, UserScramCredentialDeletion(user, ScramMechanism.SCRAM_SHA_512))
+def remove(rest_node: RestNode, user: str) -> None:
+    alter(rest_node, UserScramCredentialDeletion(user, ScramMechanism.SCRAM_SHA_512))
 
 
 @pytest.fixture
-def eve(place: Place) -> Iterator[Api]:
+def eve(rest_node: RestNode) -> Iterator[Api]:
     """Create a user with its own password who may read."""
-    place.grant("eve", AclOperation.READ, TOPIC)
-    set_password(place, "eve", "first")
-    api = place.api("eve", "first")
+    rest_node.grant("eve", AclOperation.READ, TOPIC)
+    set_password(rest_node, "eve", "first")
+    api = rest_node.api("eve", "first")
     eventually(lambda: api.ask("GET", "/v3/clusters").status == 200)
     yield api
-    place.node.broker.base.failed_logins._of.clear()
+    rest_node.node.broker.base.failed_logins._of.clear()
 
 
-def session_of(place: Place, user: str, password: str) -> dict[str, str]:
-    reply = place.api(None).ask("POST", "/console/login", {"user": user, "password": password})
+def session_of(rest_node: RestNode, user: str, password: str) -> dict[str, str]:
+    reply = rest_node.api(None).ask("POST", "/console/login", {"user": user, "password": password})
     assert reply.status == 200
     cookie = reply.headers["Set-Cookie"].partition(";")[0]
     return {"Cookie": cookie, "X-CSRF-Token": reply.json["csrf_token"]}
 
 
-def test_a_live_tail_ends_when_its_user_logs_out(place: Place, eve: Api) -> None:
-    api, own, other = place.api(None), session_of(place, "eve", "first"), session_of(place, "eve", "first")
+def test_a_live_tail_ends_when_its_user_logs_out(rest_node: RestNode, eve: Api) -> None:
+    api, own, other = (
+        rest_node.api(None),
+        session_of(rest_node, "eve", "first"),
+        session_of(rest_node, "eve", "first"),
+    )
     found, still = tail(api, own), tail(api, other)
 
     took_s = found.ends_after(lambda: api.ask("POST", "/console/logout", headers=own))
 
-    assert took_s < BOUND_S and is_told(found) and still.is_open()
+    assert took_s < BOUND_S and has_error(found) and still.is_open()
 
 
-def test_a_live_tail_ends_when_its_password_changes(place: Place, eve: Api) -> None:
+def test_a_live_tail_ends_when_its_password_changes(rest_node: RestNode, eve: Api) -> None:
     by_password = tail(eve, basic("eve", "first"))
-    by_session = tail(place.api(None), session_of(place, "eve", "first"))
-    by_certificate = tail(place.api(None, certificate="eve"), {})
+    by_session = tail(rest_node.api(None), session_of(rest_node, "eve", "first"))
+    by_certificate = tail(rest_node.api(None, certificate="eve"), {})
 
-    took_s = by_password.ends_after(lambda: set_password(place, "eve", "second"))
+    took_s = by_password.ends_after(lambda: set_password(rest_node, "eve", "second"))
 
-    assert took_s < BOUND_S and is_told(by_password)
-    assert by_session.ends_after(lambda: None) < BOUND_S and is_told(by_session)
+    assert took_s < BOUND_S and has_error(by_password)
+    assert by_session.ends_after(lambda: None) < BOUND_S and has_error(by_session)
     assert by_certificate.is_open()
 
 
-def test_a_live_tail_ends_when_its_user_is_removed(place: Place, eve: Api) -> None:
+def test_a_live_tail_ends_when_its_user_is_removed(rest_node: RestNode, eve: Api) -> None:
     found = tail(eve, basic("eve", "first"))
 
-    assert found.ends_after(lambda: remove(place, "eve")) < BOUND_S and is_told(found)
+    assert found.ends_after(lambda: remove(rest_node, "eve")) < BOUND_S and has_error(found)
 
 
 def test_a_live_tail_keeps_its_session_in_use_and_ends_with_it(
-    place: Place, eve: Api, monkeypatch: pytest.MonkeyPatch
+    rest_node: RestNode, eve: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    server = place.node.broker.rest._server
+    server = rest_node.node.broker.rest._server
     assert server is not None
     sessions = server._authentication.sessions
     monkeypatch.setattr(sessions, "_idle_s", 2.0)
     monkeypatch.setattr(sessions, "_max_s", 7.0)
-    own = session_of(place, "eve", "first")
-    found = tail(place.api(None), own)
+    own = session_of(rest_node, "eve", "first")
+    found = tail(rest_node.api(None), own)
     began_s = time.monotonic()
 
     found.ends_after(lambda: None)
 
-    assert 4.0 < found.ended_s - began_s < 7.0 + BOUND_S and is_told(found)
+    assert 4.0 < found.ended_s - began_s < 7.0 + BOUND_S and has_error(found)
 
 
-def test_a_live_tail_ends_when_its_user_loses_the_right_to_read(place: Place, eve: Api) -> None:
-    place.create("lent")
-    place.grant("eve", AclOperation.READ, "lent")
-    found = tail(eve, basic("eve", "first"), "lent")
+def test_a_live_tail_ends_when_its_user_loses_the_right_to_read(rest_node: RestNode, eve: Api) -> None:
+    topic = name_of("lent")
+    rest_node.create(topic)
+    rest_node.grant("eve", AclOperation.READ, topic)
+    found = tail(eve, basic("eve", "first"), topic)
     gone = AclBindingFilter(
         ResourceType.TOPIC,
-        "lent",
+        topic,
         ResourcePatternType.LITERAL,
         "User:eve",
         None,
@@ -202,19 +207,21 @@ def test_a_live_tail_ends_when_its_user_loses_the_right_to_read(place: Place, ev
     )
 
     def take_away() -> None:
-        for one in place.admin.delete_acls([gone]).values():
-            one.result(PATIENT_S)
+        for one in rest_node.admin.delete_acls([gone]).values():
+            one.result(TIMEOUT_S)
 
     assert found.ends_after(take_away) < BOUND_S
     assert b"event: error" in found.content and b"403" in found.content
 
 
-def test_a_stream_of_records_ends_with_its_login_and_accepts_no_more_records(place: Place, eve: Api) -> None:
-    place.grant("eve", AclOperation.WRITE, TOPIC)
-    api, own = place.api(None), session_of(place, "eve", "first")
+def test_a_stream_of_records_ends_with_its_login_and_accepts_no_more_records(
+    rest_node: RestNode, eve: Api
+) -> None:
+    rest_node.grant("eve", AclOperation.WRITE, TOPIC)
+    api, own = rest_node.api(None), session_of(rest_node, "eve", "first")
     record = json.dumps({"value": {"type": "STRING", "data": "x"}}).encode()
     connection = connected(api)
-    connection.putrequest("POST", f"{place.v3}/topics/{TOPIC}/records")
+    connection.putrequest("POST", f"{rest_node.v3}/topics/{TOPIC}/records")
     for name, value in {**own, "Content-Type": "application/json", "Transfer-Encoding": "chunked"}.items():
         connection.putheader(name, value)
     connection.endheaders()

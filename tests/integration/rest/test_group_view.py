@@ -16,7 +16,8 @@ def test_a_group_is_returned_with_members_assignments_and_lag(rest_cluster: Clus
     topic, group = name_of("viewed"), name_of("viewers")
     producer = Producer({"bootstrap.servers": rest_cluster.bootstrap})
     eventually(
-        lambda: topic in producer.list_topics(topic).topics, "the request for metadata creates the topic"
+        lambda: producer.list_topics(topic).topics[topic].partitions,
+        "the request for metadata creates the topic",
     )
     for _ in range(5):
         producer.produce(topic, b"hello", partition=0)
@@ -27,18 +28,19 @@ def test_a_group_is_returned_with_members_assignments_and_lag(rest_cluster: Clus
             "group.id": group,
             "client.id": "viewer",
             "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,  # else the position is committed after five seconds
         }
     )
     consumer.subscribe([topic])
     eventually(lambda: consumer.poll(0.1), "a record is received")
     consumer.commit(offsets=[TopicPartition(topic, 0, 2)], asynchronous=False)
 
-    told = api.get(f"/v1/groups/{group}")
+    view = api.get(f"/v1/groups/{group}")
 
-    [member] = told["members"]
-    assert (told["group_id"], told["state"]) == (group, "Stable")
+    [member] = view["members"]
+    assert (view["group_id"], view["state"]) == (group, "Stable")
     assert member["client_id"] == "viewer" and member["partitions"][0] == {"topic": topic, "partition": 0}
-    lag = told["lags"][0]
+    lag = view["lags"][0]
     assert (lag["topic"], lag["partition"], lag["member_id"]) == (topic, 0, member["member_id"])
     assert (lag["committed"], lag["log_end_offset"], lag["lag"]) == (2, 5, 3)
     assert lag["lag_ms"] >= 0
@@ -79,7 +81,8 @@ def test_assigned_partitions_without_a_commit_are_listed_too(rest_cluster: Clust
     topic, group = name_of("fresh"), name_of("beginners")
     producer = Producer({"bootstrap.servers": rest_cluster.bootstrap})
     eventually(
-        lambda: topic in producer.list_topics(topic).topics, "the request for metadata creates the topic"
+        lambda: producer.list_topics(topic).topics[topic].partitions,
+        "the request for metadata creates the topic",
     )
     consumer = Consumer(
         {"bootstrap.servers": rest_cluster.bootstrap, "group.id": group, "enable.auto.commit": False}

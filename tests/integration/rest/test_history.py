@@ -38,9 +38,9 @@ def produce(cluster: Cluster, count: int, partitions: int = 3) -> None:
     assert producer.flush(TIMEOUT_S) == 0
 
 
-def total(told: dict[str, Any], series: str) -> float:
+def total(history: dict[str, Any], series: str) -> float:
     """Return the sum of a rate over all samples."""
-    return sum(one or 0 for one in told["series"][series]) * told["interval_ms"] / 1000
+    return sum(one or 0 for one in history["series"][series]) * history["interval_ms"] / 1000
 
 
 def test_produced_records_are_in_the_history_of_the_topic_and_of_the_cluster(
@@ -53,18 +53,18 @@ def test_produced_records_are_in_the_history_of_the_topic_and_of_the_cluster(
     produce(watched, 60)
 
     def all_is_seen() -> dict[str, Any] | None:
-        told: dict[str, Any] = nodes[0].get(topic)
-        return told if total(told, "messages_in_per_second") > before + 55 else None
+        history: dict[str, Any] = nodes[0].get(topic)
+        return history if total(history, "messages_in_per_second") > before + 55 else None
 
-    told = eventually(all_is_seen, "60 records are in the samples")
-    assert told["silent"] == [] and told["interval_ms"] == 1000
-    assert total(told, "messages_in_per_second") == pytest.approx(before + 60, rel=0.1)
-    assert total(told, "bytes_in_per_second") > 55 * RECORD_BYTES
-    assert told["series"]["size_bytes"][-1] > 60 * RECORD_BYTES
-    times = told["times_ms"]
+    found = eventually(all_is_seen, "60 records are in the samples")
+    assert found["silent"] == [] and found["interval_ms"] == 1000
+    assert total(found, "messages_in_per_second") == pytest.approx(before + 60, rel=0.1)
+    assert total(found, "bytes_in_per_second") > 55 * RECORD_BYTES
+    assert found["series"]["size_bytes"][-1] > 60 * RECORD_BYTES
+    times = found["times_ms"]
     assert times == list(range(times[0], times[-1] + 1, 1000))
-    assert abs(told["now_ms"] - time.time() * 1000) < 5_000 and 0 <= told["now_ms"] - times[-1] < 3_000
-    assert {len(values) for values in told["series"].values()} == {len(times)}
+    assert abs(found["now_ms"] - time.time() * 1000) < 5_000 and 0 <= found["now_ms"] - times[-1] < 3_000
+    assert {len(values) for values in found["series"].values()} == {len(times)}
 
     whole = [api.get(cluster) for api in nodes]
     for one in whole:
@@ -82,8 +82,8 @@ def test_the_lag_of_groups_is_in_their_history(watched: Cluster, nodes: list[Api
     ends = [consumer.get_watermark_offsets(TopicPartition(TOPIC, one))[1] for one in range(3)]
 
     def lags(group: str) -> list[float]:
-        told = nodes[2].get(f"/v1/groups/{group}/history")["series"]["lag"]
-        return [one for one in told if one is not None]
+        samples = nodes[2].get(f"/v1/groups/{group}/history")["series"]["lag"]
+        return [one for one in samples if one is not None]
 
     for behind in (5, 2):
         consumer.commit(offsets=[TopicPartition(TOPIC, 0, ends[0] - behind)], asynchronous=False)
@@ -105,8 +105,8 @@ def test_a_share_group_has_a_history_too(watched: Cluster, nodes: list[Api]) -> 
     def lag() -> float | None:
         for record in worker.poll(0.5):
             worker.acknowledge(record, AcknowledgeType.RELEASE)
-        told = nodes[0].ask("GET", f"/v1/groups/{group}/history").json
-        return next((one for one in told.get("series", {}).get("lag", ()) if one), None)
+        history = nodes[0].ask("GET", f"/v1/groups/{group}/history").json
+        return next((one for one in history.get("series", {}).get("lag", ()) if one), None)
 
     assert eventually(lag, "the lag is sampled") > 0
     worker.close()
@@ -115,12 +115,18 @@ def test_a_share_group_has_a_history_too(watched: Cluster, nodes: list[Api]) -> 
 def test_a_restarted_node_starts_a_new_history() -> None:
     with Cluster(2, rest=True, overrides={"ottla.history.interval.ms": "1000"}) as cluster:
         api = Api(cluster.rest_urls[0], cluster.cluster_id)
-        eventually(lambda: len(api.get("/v1/brokers/1/history")["times_ms"]) > 2, "the node takes samples")
+
+        def times_ms() -> list[int]:
+            found: list[int] = api.get("/v1/brokers/1/history")["times_ms"]
+            return found
+
+        eventually(lambda: len(times_ms()) > 2, "the node takes samples")
+        before_ms = times_ms()
 
         cluster.restart(1)
 
-        told = eventually(lambda: api.get("/v1/brokers/1/history"), "the node has restarted")
-        assert len(told["times_ms"]) < 20
+        after_ms = eventually(times_ms, "the node has restarted, and takes samples")
+        assert after_ms[0] > before_ms[0], "the samples of the earlier run are gone"
 
 
 def test_unknown_resources_are_404(nodes: list[Api]) -> None:
@@ -130,7 +136,10 @@ def test_unknown_resources_are_404(nodes: list[Api]) -> None:
 
 def test_the_memory_of_a_history_is_part_of_the_budget_with_a_metric(nodes: list[Api]) -> None:
     lines = nodes[0].ask("GET", "/metrics").content.decode().splitlines()
-    told = {line.split()[0]: float(line.split()[1]) for line in lines if 'part="history"' in line}
+    metrics = {line.split()[0]: float(line.split()[1]) for line in lines if 'part="history"' in line}
 
-    used, most = told['ottla_memory_bytes{part="history"}'], told['ottla_memory_limit_bytes{part="history"}']
+    used, most = (
+        metrics['ottla_memory_bytes{part="history"}'],
+        metrics['ottla_memory_limit_bytes{part="history"}'],
+    )
     assert 60_000 < used <= most <= 8 << 20

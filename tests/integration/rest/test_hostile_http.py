@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from ottla.node.client.record_batches import Lane
+from ottla.node.client.record_batches import PartitionQueue
 from ottla.node.embedded import Cluster
 from ottla.node.rest_api import answer_room, body_room, connections, http_request
 from ottla.node.rest_api.request_turns import Arrival, RequestTurns
@@ -119,7 +119,7 @@ def test_simultaneous_bodies_share_a_limit_of_memory(rest_cluster: Cluster, api:
     eventually(lambda: api.ask("POST", f"{api.v3}/topics", {"topic_name": "."}).status == 422)
 
 
-def test_paths_that_lead_up_lead_nowhere(api: Api) -> None:
+def test_no_path_leads_to_a_file_outside_the_console(api: Api) -> None:
     for path in (
         "/../../etc/passwd",
         "/v3/../../etc/passwd",
@@ -132,7 +132,7 @@ def test_paths_that_lead_up_lead_nowhere(api: Api) -> None:
         assert b"root:" not in received
 
 
-# The nodes of the tests run in this process, so its limits are theirs.
+# The nodes of the tests run in this process, so limits that a test patches apply to them.
 
 
 def connect(api: Api, *, receive_bytes: int | None = None) -> socket.socket:
@@ -171,10 +171,10 @@ def test_bodies_that_never_arrive_keep_no_client_out(api: Api, monkeypatch: pyte
 
 def test_a_client_that_does_not_read_is_disconnected(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "STALLED_TIMEOUT_S", 0.05)
-    with connect(api, receive_bytes=4096) as deaf:
-        deaf.sendall(b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n" * 100)
+    with connect(api, receive_bytes=4096) as slow_client:
+        slow_client.sendall(b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n" * 100)
 
-        eventually(lambda: _is_reset(deaf), "a connection that does not read is ended")
+        eventually(lambda: _is_reset(slow_client), "a connection that does not read is ended")
 
 
 def _is_reset(connection: socket.socket) -> bool:
@@ -194,8 +194,8 @@ def test_a_page_without_room_ends_early(
     entries = [{"id": str(number), "partition_id": number % 2, "value": value} for number in range(40)]
     assert not api.post(f"{api.v3}/topics/{topic}/records:batch", {"entries": entries}, 207)["failures"]
     pages: list[dict[str, Any]] = []
-    with connect(api, receive_bytes=4096) as deaf:
-        deaf.sendall(b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n" * 100)
+    with connect(api, receive_bytes=4096) as slow_client:
+        slow_client.sendall(b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n" * 100)
         # Twice the answers being sent, plus room for some records.
         held_bytes = len(api.ask("GET", "/openapi.json").content)
         limit = property(lambda room: held_bytes + 30_000, lambda room, limit_bytes: None)
@@ -256,31 +256,34 @@ def _head(api: Api, path: str, length: str) -> bytes:
     return f"{head}{length}\r\n\r\n".encode()
 
 
-def test_each_request_of_those_that_come_together_takes_a_turn(
-    api: Api, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Megabytes of answers were written in one turn of the loop, and probes waited for seconds."""
+def test_requests_that_arrive_together_take_a_turn_each(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once, one turn of the loop wrote megabytes of answers, and probes waited for seconds."""
     lines: list[bytes] = []
-    is_now = RequestTurns.is_now
+    take_turn = RequestTurns.take_turn
 
     def noted(turns: RequestTurns, arrival: Arrival, address: str, data: bytes) -> bool:
         lines.append(data[:20])
-        return is_now(turns, arrival, address, data)
+        return take_turn(turns, arrival, address, data)
 
-    monkeypatch.setattr(RequestTurns, "is_now", noted)
+    monkeypatch.setattr(RequestTurns, "take_turn", noted)
     with connect(api) as sender:
         sender.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n" * 30)
         received = b""
         while received.count(b"HTTP/1.1 200 ") < 30:
             received += sender.recv(65536)
 
-    assert lines.count(b"GET /healthz") >= 25, "the first of each read has the turn of the read"
+    assert lines.count(b"GET /healthz") >= 25, (
+        "the first request of each read is served in the turn that reads it"
+    )
 
 
-def test_clients_that_leave_at_once_are_no_failures_and_no_false_nodes(
+def test_clients_that_disconnect_at_once_are_not_logged_as_failures_or_false_nodes(
     api: Api, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Their address was unknown by then, so the node's proof for them failed, as a login of a false node."""
+    """Once, their addresses could not be read any more, and the node's requests for them failed.
+
+    They were logged as those of a false node.
+    """
     read = b"GET /v1/topics HTTP/1.1\r\nHost: localhost\r\n\r\n" * 20
     half = _head(api, "topics", "Content-Length: 100") + b"{"
     for number in range(300):
@@ -289,8 +292,8 @@ def test_clients_that_leave_at_once_are_no_failures_and_no_false_nodes(
             leaving.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
     assert api.get("/v3/clusters")["data"]
-    told = [one.getMessage() for one in caplog.records]
-    assert not [one for one in told if "claims to be a node" in one or "failed" in one]
+    messages = [one.getMessage() for one in caplog.records]
+    assert not [one for one in messages if "claims to be a node" in one or "failed" in one]
 
 
 def test_connections_beyond_the_limit_are_closed(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -310,10 +313,10 @@ def test_a_failed_producer_restarts_and_fails_waiting_requests(
     path = f"{api.v3}/topics/{create(rest_cluster)}/records:batch"
     entries = {"entries": [{"id": "a", "value": {"type": "STRING", "data": "x"}}]}
 
-    def fail(lane: Lane) -> bytearray:
+    def fail(queue: PartitionQueue) -> bytearray:
         raise AssertionError("a bug")
 
-    monkeypatch.setattr(Lane, "encode", fail)
+    monkeypatch.setattr(PartitionQueue, "encode", fail)
     failed = api.post(path, entries, 207)
     monkeypatch.undo()
     stored = api.post(path, entries, 207)

@@ -52,7 +52,7 @@ def expressions() -> Iterator[tuple[str, str]]:
 
 
 @pytest.fixture(scope="module")
-def told(rest_cluster: Cluster, apis: list[Api]) -> dict[str, set[str]]:
+def labels_of(rest_cluster: Cluster, apis: list[Api]) -> dict[str, set[str]]:
     """Return every metric that three nodes have after some traffic, with its labels."""
     topic, group = name_of("monitored"), name_of("monitors")
     settings: dict[str, Any] = {"bootstrap.servers": rest_cluster.bootstrap}
@@ -90,24 +90,24 @@ def _reject_a_record(apis: list[Api], bootstrap: str, topic: str) -> None:
     failed = "kafka_server_sharegroupmetrics_deadletterqueuefailedproducerequests_total"
     stalled = "ottla_share_partition_stalled_seconds"
 
-    def are_told() -> bool:
-        told = "".join(api.ask("GET", "/metrics").content.decode() for api in apis)
-        return f'{failed}{{group="{group}"' in told and f'{stalled}{{group="{group}"' in told
+    def are_counted() -> bool:
+        metrics = "".join(api.ask("GET", "/metrics").content.decode() for api in apis)
+        return f'{failed}{{group="{group}"' in metrics and f'{stalled}{{group="{group}"' in metrics
 
-    assert eventually(are_told, "the leader of the partition counts the rejection")
+    assert eventually(are_counted, "the leader of the partition counts the rejection")
     worker.close()
 
 
-def test_every_metric_and_label_in_an_expression_exists(told: dict[str, set[str]]) -> None:
-    asked = 0
+def test_every_metric_and_label_in_an_expression_exists(labels_of: dict[str, set[str]]) -> None:
+    count = 0
     for place, expression in expressions():
         names = selectors(expression)
         assert names or expression.startswith("up{"), f"{place} names no metric: {expression}"
         for name, labels in names:
-            asked += 1
-            assert name in told, f"{place}: no node has {name}"
-            assert labels - {"instance", "job"} <= told[name], f"{place}: {name} lacks some of {labels}"
-    assert asked > 70
+            count += 1
+            assert name in labels_of, f"{place}: no node has {name}"
+            assert labels - {"instance", "job"} <= labels_of[name], f"{place}: {name} lacks some of {labels}"
+    assert count > 70
 
 
 def test_panels_do_not_overlap() -> None:

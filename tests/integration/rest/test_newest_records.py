@@ -22,7 +22,7 @@ TRANSACTIONS = 40
 
 @pytest.fixture(scope="module")
 def written(rest_cluster: Cluster) -> tuple[str, dict[str, list[list[str]]]]:
-    """Yield a topic, and the records of each partition for readers of each isolation level, oldest first."""
+    """Return a topic, and its records by isolation level of the reader and partition, oldest first."""
     topic, chance = name_of("newest"), random.Random(14)
     settings = {"bootstrap.servers": rest_cluster.bootstrap}
     admin = AdminClient(settings)
@@ -84,8 +84,8 @@ def test_a_page_and_a_tail_report_where_offsets_were_counted_instead(
     assert page["fell_short"]
     assert [one["fell_short"] for one in page["begins"]] == ["counted"] * PARTITIONS
     assert "event: fell_short" in lines
-    [told] = [json.loads(line.removeprefix("data: ")) for line in lines if line.startswith("data: ")]
-    assert [(one["partition_id"], one["fell_short"]) for one in told] == [(0, "counted"), (1, "counted")]
+    [ends] = [json.loads(line.removeprefix("data: ")) for line in lines if line.startswith("data: ")]
+    assert [(one["partition_id"], one["fell_short"]) for one in ends] == [(0, "counted"), (1, "counted")]
 
 
 def test_the_command_prints_the_newest_records_and_ends(
@@ -94,6 +94,6 @@ def test_the_command_prints_the_newest_records_and_ends(
     topic, seen = written
     options = ("--partition", "0", "--isolation", "read_committed", "--from", "-5", "-n", "5")
 
-    said = ottla(rest_cluster.bootstrap, "consume", topic, *options)
+    output = ottla(rest_cluster.bootstrap, "consume", topic, *options)
 
-    assert [line.split("\t")[-1] for line in said.splitlines()] == seen["read_committed"][0][-5:]
+    assert [line.split("\t")[-1] for line in output.splitlines()] == seen["read_committed"][0][-5:]

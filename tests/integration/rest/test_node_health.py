@@ -14,7 +14,7 @@ from ottla.node.embedded import Cluster
 from ottla.node.rest_api.probe_server import MAX_CONNECTIONS
 from tests.compat import command_line
 from tests.integration.embedded_broker import EmbeddedBroker
-from tests.integration.rest.conftest import Api, Reply, eventually
+from tests.integration.rest.conftest import Api, Reply, eventually, name_of
 
 pytestmark = pytest.mark.slow
 HANGS_S = 30.0  # unless the test ends it sooner
@@ -53,7 +53,7 @@ def is_healthy(api: Api) -> bool:
     return found is not None and found["is_healthy"]
 
 
-def what_misses_a_node(api: Api, node_id: int) -> Any:
+def without_a_node(api: Api, node_id: int) -> Any:
     """Return the overview once no replica of a node is in sync and other nodes lead in its place."""
     found = health(api)
     if found is None or found["brokers"][node_id]["state"] != "fenced" or found["leaderless"]["count"]:
@@ -85,7 +85,7 @@ def test_a_dead_node_is_reported_by_the_others_and_restarts(three: Cluster) -> N
     eventually(lambda: is_healthy(api), "the cluster is healthy")
 
     three.kill(2)
-    down = eventually(lambda: what_misses_a_node(api, 2), "its replicas are reported as missing")
+    down = eventually(lambda: without_a_node(api, 2), "its replicas are reported as missing")
     eventually(lambda: is_ready(three, 0) and is_ready(three, 1), "the other nodes are ready")
     begun = time.monotonic()
     causes = health(api)["causes"]
@@ -96,7 +96,7 @@ def test_a_dead_node_is_reported_by_the_others_and_restarts(three: Cluster) -> N
     three.restart(2)
     eventually(lambda: is_ready(three, 2), "the node has caught up")
     eventually(lambda: is_healthy(api), "the cluster is healthy again")
-    eventually(lambda: health(api)["causes"] == [], "no cause is left")
+    eventually(lambda: (health(api) or {}).get("causes") == [], "no cause is left")
 
     [cause] = causes
     assert (cause["severity"], cause["subject"]) == ("problem", "broker") and took_s < 1
@@ -112,7 +112,8 @@ def test_a_dead_node_is_reported_by_the_others_and_restarts(three: Cluster) -> N
 def test_partitions_without_a_leader_are_causes(three: Cluster) -> None:
     api = api_of(three, 0)
     eventually(lambda: is_healthy(api), "the cluster is healthy")
-    for name, brokers, least in (("lone", [2], "1"), ("pair", [2, 0], "2")):
+    lone, pair = name_of("lone"), name_of("pair")
+    for name, brokers, least in ((lone, [2], "1"), (pair, [2, 0], "2")):
         body = {
             "topic_name": name,
             "replicas_assignments": [{"partition_id": 0, "broker_ids": brokers}],
@@ -122,22 +123,22 @@ def test_partitions_without_a_leader_are_causes(three: Cluster) -> None:
 
     three.kill(2)
 
-    def told() -> list[dict[str, str]] | None:
+    def reported() -> list[dict[str, str]] | None:
         found = health(api)
-        hurt = found and found["leaderless"]["count"] and found["under_min_isr"]["count"]
-        return found["causes"] if hurt else None
+        has_both = found and found["leaderless"]["count"] and found["under_min_isr"]["count"]
+        return found["causes"] if has_both else None
 
-    causes = eventually(told, "both partitions are reported")
+    causes = eventually(reported, "both partitions are reported")
     three.restart(2)
     eventually(lambda: is_healthy(api), "the cluster is healthy again")
-    for name in ("lone", "pair"):
+    for name in (lone, pair):
         api.delete(f"{api.v3}/topics/{name}")
 
     [cause] = causes
     assert (cause["severity"], cause["subject"]) == ("problem", "broker")
     assert cause["message"].startswith("Broker 2 is down, starting or hanging (registered, but fenced): ")
-    assert "1 partition has no leader (lone-0); " in cause["message"]
-    assert "1 partition rejects producers with acks=all (pair-0); " in cause["message"]
+    assert f"1 partition has no leader ({lone}-0); " in cause["message"]
+    assert f"1 partition rejects producers with acks=all ({pair}-0); " in cause["message"]
 
 
 def test_without_a_quorum_a_node_is_alive_and_not_ready(three: Cluster) -> None:
@@ -145,7 +146,7 @@ def test_without_a_quorum_a_node_is_alive_and_not_ready(three: Cluster) -> None:
 
     three.kill(1)
     three.kill(2)
-    told = eventually(lambda: not_ready_because(three, 0, "controller"), "the node has no controller")
+    reply = eventually(lambda: not_ready_because(three, 0, "controller"), "the node has no controller")
     eventually(lambda: answers(three, 0), "the node is alive")
     alone = probe(three, 0, "/v1/health")
     restarts = [threading.Thread(target=three.restart, args=(one,)) for one in (1, 2)]
@@ -155,7 +156,7 @@ def test_without_a_quorum_a_node_is_alive_and_not_ready(three: Cluster) -> None:
         one.join()
     eventually(lambda: all(is_ready(three, one) for one in (0, 1, 2)), "all nodes are ready again")
 
-    assert told.json["status"] == "not ready"
+    assert reply.json["status"] == "not ready"
     assert alone.status in (200, 500, 503), "the node answers"
 
 
@@ -166,8 +167,8 @@ def test_a_starting_node_reports_that_it_waits_for_its_quorum(three: Cluster) ->
     first = threading.Thread(target=three.restart, args=(0,))
     first.start()
     eventually(lambda: answers(three, 0), "its REST API is up before it serves")
-    told = probe(three, 0, "/readyz")
-    asked = probe(three, 0, "/v3/clusters")
+    reply = probe(three, 0, "/readyz")
+    listed = probe(three, 0, "/v3/clusters")
     others = [threading.Thread(target=three.restart, args=(one,)) for one in (1, 2)]
     for one in others:
         one.start()
@@ -175,19 +176,19 @@ def test_a_starting_node_reports_that_it_waits_for_its_quorum(three: Cluster) ->
         one.join()
     eventually(lambda: all(is_ready(three, one) for one in (0, 1, 2)), "all nodes are ready")
 
-    assert told.status == 503 and told.json["message"].endswith(".")
-    assert asked.status == 503 and asked.json["error_code"] == 50302
+    assert reply.status == 503 and reply.json["message"].endswith(".")
+    assert listed.status == 503 and listed.json["error_code"] == 50302
 
 
 def test_a_node_whose_loop_hangs_is_not_alive(embedded: Callable[..., EmbeddedBroker]) -> None:
     node = embedded(ottla_rest_listeners="http://127.0.0.1:0")
     api = Api(f"http://{node.broker.rest.addresses[0].authority}", "any")
     alive = eventually(lambda: api.ask("GET", "/healthz"))
-    goes_on = threading.Event()
+    may_continue = threading.Event()
 
-    node.loop.call_soon_threadsafe(goes_on.wait, HANGS_S)
+    node.loop.call_soon_threadsafe(may_continue.wait, HANGS_S)
     dead, not_ready = api.ask("GET", "/healthz"), api.ask("GET", "/readyz")
-    goes_on.set()
+    may_continue.set()
     again = eventually(lambda: api.ask("GET", "/healthz").status == 200, "the loop continues")
 
     assert alive.status == 200 and again
@@ -205,18 +206,18 @@ def test_probes_at_their_own_port_do_not_depend_on_the_rest_api(
     eventually(lambda: api.ask("GET", "/readyz").status == 200, "the node is ready")
     rest_loop = node.broker.rest._loop
     assert rest_loop is not None
-    goes_on = threading.Event()
+    may_continue = threading.Event()
     slow = [socket.create_connection(address[:2]) for _ in range(3 * MAX_CONNECTIONS)]
     for one in slow[-MAX_CONNECTIONS:]:
         one.sendall(b"GET /healthz HTTP/1.1\r\nX-Slow: ")
 
-    rest_loop.call_soon_threadsafe(goes_on.wait, HANGS_S)
+    rest_loop.call_soon_threadsafe(may_continue.wait, HANGS_S)
     besides = api.ask("GET", "/healthz"), api.ask("GET", "/readyz", headers={"Host": "any.name:1"})
-    node.loop.call_soon_threadsafe(goes_on.wait, HANGS_S)
+    node.loop.call_soon_threadsafe(may_continue.wait, HANGS_S)
     dead = eventually(
-        lambda: (told := api.ask("GET", "/healthz")).status == 503 and told, "the node is reported as dead"
+        lambda: (reply := api.ask("GET", "/healthz")).status == 503 and reply, "the node is reported as dead"
     )
-    goes_on.set()
+    may_continue.set()
     again = eventually(lambda: api.ask("GET", "/healthz").status == 200, "the loop continues")
     for one in slow:
         one.close()
@@ -225,7 +226,7 @@ def test_probes_at_their_own_port_do_not_depend_on_the_rest_api(
     assert "has not responded" in dead.json["message"]
 
 
-def test_connections_of_a_crowd_at_the_port_of_the_probes_close_each_other(
+def test_many_connections_at_the_port_of_the_probes_close_each_other(
     embedded: Callable[..., EmbeddedBroker],
 ) -> None:
     node = embedded(ottla_rest_listeners="http://127.0.0.1:0", ottla_probe_listener="127.0.0.1:0")
@@ -233,17 +234,17 @@ def test_connections_of_a_crowd_at_the_port_of_the_probes_close_each_other(
     assert address is not None
 
     with socket.create_connection(address[:2]) as kubelet:
-        crowd = [
+        clients = [
             socket.create_connection(address[:2], source_address=("127.0.0.2", 0))
             for _ in range(3 * MAX_CONNECTIONS)
         ]
         kubelet.settimeout(30)
         kubelet.sendall(b"GET /healthz HTTP/1.1\r\n\r\n")
-        told = kubelet.recv(1_000)
-        for one in crowd:
+        content = kubelet.recv(1_000)
+        for one in clients:
             one.close()
 
-    assert told.startswith(b"HTTP/1.1 200")
+    assert content.startswith(b"HTTP/1.1 200")
 
 
 def answers(cluster: Cluster, node_id: int) -> bool:
@@ -276,9 +277,9 @@ def test_clients_behind_a_trusted_proxy_have_a_share_each(embedded: Callable[...
             answer.readline()  # it holds a slot
         return answer.status, answer.headers.get("Retry-After")
 
-    told = [tail_for(client) for client in ("192.0.2.1", "192.0.2.1", "192.0.2.2")]
+    replies = [tail_for(client) for client in ("192.0.2.1", "192.0.2.1", "192.0.2.2")]
     for one in opened:
         one.close()
 
     assert created.status == 201, created
-    assert told == [(200, None), (429, "2"), (200, None)]
+    assert replies == [(200, None), (429, "2"), (200, None)]

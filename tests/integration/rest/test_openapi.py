@@ -44,17 +44,17 @@ enabled = false
 "path.instance" = "kept"
 
 [checks]
-# A schema does not tell all: more replicas than nodes, a value that a setting does not take.
+# A schema cannot express everything, such as more replicas than nodes, or an invalid value of a setting.
 positive_data_acceptance.expected-statuses = ["2xx", "400", "404", "409", "422", "429", "503"]
-# Whoever gives next to no time may be told so (openapi_checks.py has who); nothing else of a server is well.
+# 503 may answer a request with a short timeout (openapi_checks.py checks which); other 5xx are failures.
 not_a_server_error.expected-statuses = ["2xx", "3xx", "4xx", "503"]
 
-# A wrong record is told in its report; the status says that the stream, or the batch, was read.
+# The body reports an invalid record; the status says only that the stream, or the batch, was read.
 [[operations]]
 include-operation-id = ["produceRecord", "produceRecordsBatch"]
 checks.negative_data_rejection.enabled = false
 
-# A transactional id may be "abort", so that GET is allowed there is true; the document has it under the id.
+# A transactional id may be "abort", so this path allows GET; the document has that GET at the path of ids.
 [[operations]]
 include-path = "/v1/transactions/abort"
 checks.allow_header_conformance.enabled = false

@@ -434,7 +434,7 @@ SSE = {"Accept": "text/event-stream"}
 
 @contextmanager
 def status_of_tail(api: Api, topic: str) -> Iterator[int]:
-    """Yield the status of a tail, which may be open or refused."""
+    """Yield the status of a request for a live tail, which may be open or rejected."""
     parts = urlsplit(api.url)
     connection = http.client.HTTPConnection(str(parts.hostname), parts.port, timeout=TIMEOUT_S)
     connection.request("GET", f"{api.v3}/topics/{topic}/records", headers=SSE)

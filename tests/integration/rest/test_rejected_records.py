@@ -56,8 +56,8 @@ def test_a_rejected_record_becomes_a_letter_and_is_delivered_again(
         [first] = eventually(lambda: poll(consumer), "the record is received")
         consumer.acknowledge(first, AcknowledgeType.REJECT)
         consumer.commit_sync(TIMEOUT_S)
-        told = eventually(lambda: (one := api.get(path))["letters"] and one, "the letter is written")
-        [letter] = told["letters"]
+        page = eventually(lambda: (one := api.get(path))["letters"] and one, "the letter is written")
+        [letter] = page["letters"]
         whole = api.get(f"{path}/{letter['partition_id']}/{letter['offset']}")
         place = {"partition": letter["partition_id"], "offset": letter["offset"]}
         again = api.post(f"{path}/deliver", {"topic": topic, "letters": [place]})
@@ -65,7 +65,7 @@ def test_a_rejected_record_becomes_a_letter_and_is_delivered_again(
         consumer.acknowledge(second, AcknowledgeType.ACCEPT)
         consumer.commit_sync(TIMEOUT_S)
 
-    assert (told["topic"], told["copies_records"]) == (letters, copies)
+    assert (page["topic"], page["copies_records"]) == (letters, copies)
     assert letter["origin"] == {"topic": topic, "partition": 0, "offset": 0}
     assert (letter["reason"], letter["delivery_count"]) == ("Offset rejected by client.", 1)
     assert letter["has_copy"] is copies and whole["content"] == ("letter" if copies else "origin")

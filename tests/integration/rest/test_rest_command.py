@@ -1,4 +1,4 @@
-"""`ottla rest` at nodes without logins: changes, streams of records, events that go on, and texts."""
+"""`ottla rest` at nodes without logins: changes, streams of records, live tails, and plain texts."""
 
 import subprocess
 import sys
@@ -12,7 +12,7 @@ pytestmark = pytest.mark.slow
 
 
 class Command:
-    """`ottla rest` in this process."""
+    """A runner of `ottla rest` in this process."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
         self._monkeypatch, self._capfd = monkeypatch, capfd
@@ -51,9 +51,9 @@ def test_texts_are_printed_as_they_are(ottla: Command) -> None:
 def test_events_are_printed_as_they_come(api: Api, ottla: Command) -> None:
     topic = name_of("topic")
     ottla("POST", f"{api.v3}/topics", "-d", f'{{"topic_name": "{topic}", "partitions_count": 1}}')
-    asked = ["rest", "GET", f"{api.v3}/topics/{topic}/records?offset=earliest", "--url", api.url]
+    command = ["rest", "GET", f"{api.v3}/topics/{topic}/records?offset=earliest", "--url", api.url]
     tail = subprocess.Popen(
-        [sys.executable, "-m", "ottla", *asked, "-H", "Accept: text/event-stream"],
+        [sys.executable, "-m", "ottla", *command, "-H", "Accept: text/event-stream"],
         stdout=subprocess.PIPE,
         text=True,
     )

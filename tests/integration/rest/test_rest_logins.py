@@ -16,6 +16,7 @@ from typing import Any, Final
 import pytest
 from confluent_kafka.admin import (
     AclBinding,
+    AclBindingFilter,
     AclOperation,
     AclPermissionType,
     AdminClient,
@@ -33,14 +34,15 @@ from ottla.node.security.sasl import failed_logins
 from ottla.node.wire import codec
 from ottla.node.wire.messages.act_for import ActForRequest
 from ottla.node.wire.peer_api import PeerApi
+from tests.integration.certificates import Authority
 from tests.integration.embedded_broker import EmbeddedBroker, start_embedded
 from tests.integration.rest.conftest import Api, Reply, eventually
-from tests.integration.rest.test_rest_tls import Certificates
+from tests.integration.test_ssl_listener import receive_exactly
 
 pytestmark = pytest.mark.slow
 STANDARD: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 USERS: Final = {"admin": "admin-secret", "ann": "ann-secret", "bob": "bob-secret"}
-PATIENT_S: Final = 60
+TIMEOUT_S: Final = 60
 
 
 def basic(user: str, password: str) -> dict[str, str]:
@@ -48,11 +50,11 @@ def basic(user: str, password: str) -> dict[str, str]:
     return {"Authorization": f"Basic {proof}"}
 
 
-class Place:
+class RestNode:
     """A node with an authorizer, whose REST API takes passwords and certificates over TLS."""
 
     def __init__(self, home: Path) -> None:
-        self.certificates = Certificates(home)
+        self.certificates = Authority(home)
         users = ",".join(f"SCRAM-SHA-512=[name={name},password={word}]" for name, word in USERS.items())
         self.node: EmbeddedBroker = start_embedded(
             home / "logs",
@@ -89,28 +91,55 @@ class Place:
             AclPermissionType.ALLOW,
         )
         for one in self.admin.create_acls([binding]).values():
-            one.result(PATIENT_S)
+            one.result(TIMEOUT_S)
+
+    def forget_failed_logins(self) -> None:
+        self.node.broker.base.failed_logins._of.clear()
+        server = self.node.broker.rest._server
+        assert server is not None
+        server._authentication._waits._of.clear()
+
+    def clear(self) -> None:
+        """Delete all topics and ACLs."""
+        topics = [one for one in self.admin.list_topics(timeout=TIMEOUT_S).topics if one[:2] != "__"]
+        every = AclBindingFilter(
+            ResourceType.ANY,
+            None,
+            ResourcePatternType.ANY,
+            None,
+            None,
+            AclOperation.ANY,
+            AclPermissionType.ANY,
+        )
+        deleted = [*self.admin.delete_acls([every]).values()]
+        deleted += self.admin.delete_topics(topics).values() if topics else []
+        for one in deleted:
+            one.result(TIMEOUT_S)
 
     def create(self, *topics: str) -> None:
         made = self.admin.create_topics([NewTopic(one, 1, 1) for one in topics])
         for one in made.values():
-            one.result(PATIENT_S)
+            one.result(TIMEOUT_S)
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
-    found = Place(tmp_path_factory.mktemp("rest-logins"))
+def rest_node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RestNode]:
+    found = RestNode(tmp_path_factory.mktemp("rest-logins"))
     yield found
     found.node.stop()
 
 
 @pytest.fixture(autouse=True)
-def no_failed_logins(place: Place) -> None:
-    """Reset the failures: all tests come from one address."""
-    place.node.broker.base.failed_logins._of.clear()
-    server = place.node.broker.rest._server
-    assert server is not None
-    server._authentication._waits._of.clear()
+def no_failed_logins(rest_node: RestNode) -> None:
+    """Forget the failed logins of other tests, which come from the same address."""
+    rest_node.forget_failed_logins()
+
+
+@pytest.fixture
+def cleared(rest_node: RestNode) -> Iterator[None]:
+    """Delete the topics and ACLs of a test at its end."""
+    yield
+    rest_node.clear()
 
 
 # ---- authentication ----------------------------------------------------------------------------------------
@@ -129,16 +158,16 @@ def no_failed_logins(place: Place) -> None:
         "/v1/doctor",
     ],
 )
-def test_without_a_login_nothing_is_returned(place: Place, path: str) -> None:
-    reply = place.api(None).ask("GET", path)
+def test_without_a_login_nothing_is_returned(rest_node: RestNode, path: str) -> None:
+    reply = rest_node.api(None).ask("GET", path)
 
     assert reply.status == 401 and reply.json["error_code"] == 40101
     assert reply.headers["WWW-Authenticate"] == 'Basic realm="Ottla", charset="UTF-8"'
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/readyz", "/", "/console/console.css"])
-def test_probes_and_the_files_of_the_console_need_no_login(place: Place, path: str) -> None:
-    assert eventually(lambda: place.api(None).ask("GET", path).status == 200)
+def test_probes_and_the_files_of_the_console_need_no_login(rest_node: RestNode, path: str) -> None:
+    assert eventually(lambda: rest_node.api(None).ask("GET", path).status == 200)
 
 
 @pytest.mark.parametrize(
@@ -158,63 +187,72 @@ def test_probes_and_the_files_of_the_console_need_no_login(place: Place, path: s
         "ann-secret",
     ],
 )
-def test_invalid_credentials_are_rejected(place: Place, header: str) -> None:
-    api = Api(place.url, "any", tls=place.certificates.context(), headers={"Authorization": header})
+def test_invalid_credentials_are_rejected(rest_node: RestNode, header: str) -> None:
+    api = Api(rest_node.url, "any", tls=rest_node.certificates.context(), headers={"Authorization": header})
 
     assert api.ask("GET", "/v3/clusters").status == 401
 
 
-def test_a_script_in_a_browser_causes_no_password_dialog(place: Place) -> None:
-    reply = place.api(None).ask("GET", "/v3/clusters", headers={"Sec-Fetch-Mode": "cors"})
+def test_a_script_in_a_browser_causes_no_password_dialog(rest_node: RestNode) -> None:
+    reply = rest_node.api(None).ask("GET", "/v3/clusters", headers={"Sec-Fetch-Mode": "cors"})
 
     assert reply.status == 401 and reply.headers["WWW-Authenticate"].startswith("Session ")
 
 
-def test_a_certificate_names_its_caller(place: Place) -> None:
-    place.create("of-carl", "of-nobody")
-    place.grant("carl", AclOperation.DESCRIBE, "of-carl")
+@pytest.mark.usefixtures("cleared")
+def test_a_certificate_names_its_caller(rest_node: RestNode) -> None:
+    rest_node.create("of-carl", "of-nobody")
+    rest_node.grant("carl", AclOperation.DESCRIBE, "of-carl")
 
-    seen = place.api(None, certificate="carl").get(f"{place.v3}/topics")["data"]
-    none = place.api(None, certificate="42").ask("GET", f"{place.v3}/topics")
+    seen = rest_node.api(None, certificate="carl").get(f"{rest_node.v3}/topics")["data"]
+    none = rest_node.api(None, certificate="42").ask("GET", f"{rest_node.v3}/topics")
 
     assert [one["topic_name"] for one in seen] == ["of-carl"]
     assert none.status == 403 and "No rule" in none.json["message"]
-    assert place.api(None, certificate="42").ask("GET", "/healthz").status == 200
+    assert rest_node.api(None, certificate="42").ask("GET", "/healthz").status == 200
 
 
 # ---- authorization -----------------------------------------------------------------------------------------
 
 
-def test_each_caller_sees_and_does_what_its_acls_allow(place: Place) -> None:
-    place.create("of-ann", "of-bob")
-    place.grant("ann", AclOperation.ALL, "of-ann")
-    place.grant("bob", AclOperation.READ, "of-bob")
+@pytest.mark.usefixtures("cleared")
+def test_each_caller_sees_and_does_what_its_acls_allow(rest_node: RestNode) -> None:
+    rest_node.create("of-ann", "of-bob")
+    rest_node.grant("ann", AclOperation.ALL, "of-ann")
+    rest_node.grant("bob", AclOperation.READ, "of-bob")
     record = {"value": {"type": "STRING", "data": "x"}}
 
     def sent(user: str, topic: str) -> Any:
-        return place.api(user).ask("POST", f"{place.v3}/topics/{topic}/records", record)
+        return rest_node.api(user).ask("POST", f"{rest_node.v3}/topics/{topic}/records", record)
 
     def topics(user: str) -> list[str]:
-        return [one["topic_name"] for one in place.api(user).get(f"{place.v3}/topics")["data"]]
+        return [one["topic_name"] for one in rest_node.api(user).get(f"{rest_node.v3}/topics")["data"]]
 
     assert topics("ann") == ["of-ann"] and topics("bob") == ["of-bob"]
     assert {"of-ann", "of-bob"} <= set(topics("admin"))
     assert sent("ann", "of-ann").json["error_code"] == 200
     assert sent("bob", "of-bob").json["error_code"] != 200
     assert sent("bob", "of-ann").status in (403, 404)
-    assert place.api("bob").ask("DELETE", f"{place.v3}/topics/of-bob").status in (403, 404)
-    assert place.api("ann").ask("GET", f"{place.v3}/topics/of-bob").status in (403, 404)
-    read = place.api("ann").get(f"{place.v3}/topics/of-ann/records?offset=earliest")
+    assert rest_node.api("bob").ask("DELETE", f"{rest_node.v3}/topics/of-bob").status in (403, 404)
+    assert rest_node.api("ann").ask("GET", f"{rest_node.v3}/topics/of-bob").status in (403, 404)
+    read = rest_node.api("ann").get(f"{rest_node.v3}/topics/of-ann/records?offset=earliest")
     assert len(read["data"]) == 1
-    assert place.api("ann").ask("GET", f"{place.v3}/topics/of-bob/records").status in (403, 404)
+    assert rest_node.api("ann").ask("GET", f"{rest_node.v3}/topics/of-bob/records").status in (403, 404)
 
 
-def test_revoked_rights_end_on_open_connections(place: Place) -> None:
-    place.create("lent")
-    place.grant("ann", AclOperation.DESCRIBE, "lent")
-    before = place.api("ann").ask("GET", f"{place.v3}/topics/lent").status
+@pytest.mark.usefixtures("cleared")
+def test_revoked_rights_end_on_open_connections(rest_node: RestNode) -> None:
+    rest_node.create("lent")
+    rest_node.grant("ann", AclOperation.DESCRIBE, "lent")
+    connection = rest_node.api(None).connection("127.0.0.1", rest_node.node.broker.rest.addresses[0].port)
 
-    from confluent_kafka.admin import AclBindingFilter
+    def status() -> int:
+        connection.request("GET", f"{rest_node.v3}/topics/lent", headers=basic("ann", USERS["ann"]))
+        answer = connection.getresponse()
+        answer.read()
+        return answer.status
+
+    before = status()
 
     gone = AclBindingFilter(
         ResourceType.TOPIC,
@@ -225,10 +263,11 @@ def test_revoked_rights_end_on_open_connections(place: Place) -> None:
         AclOperation.ANY,
         AclPermissionType.ANY,
     )
-    for one in place.admin.delete_acls([gone]).values():
-        one.result(PATIENT_S)
+    for one in rest_node.admin.delete_acls([gone]).values():
+        one.result(TIMEOUT_S)
 
-    assert before == 200 and place.api("ann").ask("GET", f"{place.v3}/topics/lent").status in (403, 404)
+    assert before == 200 and status() in (403, 404)
+    connection.close()
 
 
 @pytest.mark.parametrize(
@@ -243,18 +282,23 @@ def test_revoked_rights_end_on_open_connections(place: Place) -> None:
         "/debug/state",
     ],
 )
-def test_the_state_of_the_process_needs_the_right_to_describe_the_cluster(place: Place, path: str) -> None:
-    refused = place.api("ann").ask("GET", path)
+def test_the_state_of_the_process_needs_the_right_to_describe_the_cluster(
+    rest_node: RestNode, path: str
+) -> None:
+    refused = rest_node.api("ann").ask("GET", path)
 
     assert refused.status == 403 and "DESCRIBE" in refused.json["message"]
-    assert place.api("admin").ask("GET", path).status == 200
+    assert rest_node.api("admin").ask("GET", path).status == 200
 
 
-def test_consumers_of_v2_have_the_rights_of_their_caller_and_serve_no_other_caller(place: Place) -> None:
-    place.create("v2-secret")
+@pytest.mark.usefixtures("cleared")
+def test_consumers_of_v2_have_the_rights_of_their_caller_and_serve_no_other_caller(
+    rest_node: RestNode,
+) -> None:
+    rest_node.create("v2-secret")
     headers = {"Content-Type": "application/vnd.kafka.v2+json"}
     body = b'{"name": "one", "format": "json", "auto.offset.reset": "earliest"}'
-    ann, bob = place.api("ann"), place.api("bob")
+    ann, bob = rest_node.api("ann"), rest_node.api("bob")
     at = "/consumers/v2-group/instances/one"
 
     made = ann.ask("POST", "/consumers/v2-group", content=body, headers=headers)
@@ -274,84 +318,78 @@ def test_consumers_of_v2_have_the_rights_of_their_caller_and_serve_no_other_call
     assert sent.status in (403, 404)
     assert others == [404, 404]
     assert ended.status == 204
-    assert place.api(None).ask("POST", "/consumers/g", content=body, headers=headers).status == 401
+    assert rest_node.api(None).ask("POST", "/consumers/g", content=body, headers=headers).status == 401
 
 
-def test_metrics_have_principals_of_their_own(place: Place) -> None:
-    prometheus = place.api(None, certificate="prometheus")
+def test_metrics_have_principals_of_their_own(rest_node: RestNode) -> None:
+    prometheus = rest_node.api(None, certificate="prometheus")
 
     assert prometheus.ask("GET", "/metrics").status == 200
     assert prometheus.ask("GET", "/v1/node").status == 403
 
 
-def test_changes_of_the_cluster_are_authorized_by_acls(place: Place) -> None:
-    path, body = f"{place.v3}/broker-configs:alter", {"data": [{"name": "log.cleaner.threads", "value": "2"}]}
+def test_changes_of_the_cluster_are_authorized_by_acls(rest_node: RestNode) -> None:
+    path, body = (
+        f"{rest_node.v3}/broker-configs:alter",
+        {"data": [{"name": "log.cleaner.threads", "value": "2"}]},
+    )
 
-    assert place.api("ann").ask("POST", path, body).status == 403
-    assert place.api("admin").ask("POST", path, body).status == 204
+    assert rest_node.api("ann").ask("POST", path, body).status == 403
+    assert rest_node.api("admin").ask("POST", path, body).status == 204
 
 
-def test_no_kafka_client_acts_for_another_principal(place: Place) -> None:
-    """The error says only that the client has not proven to be a node."""
-    host, _, port = place.node.bootstrap.partition(":")
-    with socket.create_connection((host, int(port)), timeout=PATIENT_S) as stranger:
+def test_no_kafka_client_acts_for_another_principal(rest_node: RestNode) -> None:
+    """The error code says only that the client did not prove that it is a node."""
+    host, _, port = rest_node.node.bootstrap.partition(":")
+    with socket.create_connection((host, int(port)), timeout=TIMEOUT_S) as client:
         hello = ActForRequest(
-            step=0, node_id=0, cluster_id=place.node.broker.base.state.cluster_id, nonce=bytes(32)
+            step=0, node_id=0, cluster_id=rest_node.node.broker.base.state.cluster_id, nonce=bytes(32)
         )
         forged = ActForRequest(step=1, principal="User:admin", host="127.0.0.1", proof=bytes(32))
         codes = []
         for number, request in enumerate((hello, forged)):
             for piece in codec.encode_request(int(PeerApi.ACT_FOR), 0, number, "x", request):
-                stranger.sendall(piece)
-            size = struct.unpack(">i", _exactly(stranger, 4))[0]
-            frame = memoryview(_exactly(stranger, size))
+                client.sendall(piece)
+            size = struct.unpack(">i", receive_exactly(client, 4))[0]
+            frame = memoryview(receive_exactly(client, size))
             codes.append(codec.decode_response(int(PeerApi.ACT_FOR), 0, frame)[1].error_code)
 
         def principals(broker: Any) -> set[tuple[str, str]]:
             found = [one.info for one in broker.listeners[0].connections]
             return {(one.access.principal, one.caller_host) for one in found if one.client_port == ours}
 
-        ours = stranger.getsockname()[1]
+        ours = client.getsockname()[1]
         assert codes[0] == 0 and codes[1] == 31  # CLUSTER_AUTHORIZATION_FAILED
-        assert place.node.call(principals) == {("User:ANONYMOUS", "")}
-
-
-def _exactly(sock: socket.socket, count: int) -> bytes:
-    found = b""
-    while len(found) < count:
-        piece = sock.recv(count - len(found))
-        assert piece
-        found += piece
-    return found
+        assert rest_node.node.call(principals) == {("User:ANONYMOUS", "")}
 
 
 # ---- passwords that change ---------------------------------------------------------------------------------
 
 
-def test_a_changed_or_deleted_password_is_rejected_at_once(place: Place) -> None:
+def test_a_changed_or_deleted_password_is_rejected_at_once(rest_node: RestNode) -> None:
     def alter(*changes: Any) -> None:
-        for one in place.admin.alter_user_scram_credentials(list(changes)).values():
-            one.result(PATIENT_S)
+        for one in rest_node.admin.alter_user_scram_credentials(list(changes)).values():
+            one.result(TIMEOUT_S)
 
     info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_256, 4096)
     alter(UserScramCredentialUpsertion("eve", info, b"first"))
-    first = eventually(lambda: place.api("eve", "first").ask("GET", "/v3/clusters").status == 200)
+    first = eventually(lambda: rest_node.api("eve", "first").ask("GET", "/v3/clusters").status == 200)
     alter(UserScramCredentialUpsertion("eve", info, b"second"))
-    eventually(lambda: place.api("eve", "first").ask("GET", "/v3/clusters").status == 401)
-    second = place.api("eve", "second").ask("GET", "/v3/clusters").status
+    eventually(lambda: rest_node.api("eve", "first").ask("GET", "/v3/clusters").status == 401)
+    second = rest_node.api("eve", "second").ask("GET", "/v3/clusters").status
     alter(UserScramCredentialDeletion("eve", ScramMechanism.SCRAM_SHA_256))
-    eventually(lambda: place.api("eve", "second").ask("GET", "/v3/clusters").status == 401)
+    eventually(lambda: rest_node.api("eve", "second").ask("GET", "/v3/clusters").status == 401)
 
     assert first and second == 200
 
 
-def test_a_right_password_costs_its_hashes_once(place: Place) -> None:
-    server = place.node.broker.rest._server
+def test_a_right_password_costs_its_hashes_once(rest_node: RestNode) -> None:
+    server = rest_node.node.broker.rest._server
     assert server is not None
     before = len(server._authentication._known)
 
     for _ in range(3):
-        assert place.api("bob").ask("GET", "/v3/clusters").status == 200
+        assert rest_node.api("bob").ask("GET", "/v3/clusters").status == 200
 
     assert len(server._authentication._known) in (before, before + 1)
 
@@ -360,15 +398,15 @@ def test_a_right_password_costs_its_hashes_once(place: Place) -> None:
 
 
 def test_thousands_of_wrong_passwords_are_slowed_down_without_an_effect_on_others(
-    place: Place, monkeypatch: pytest.MonkeyPatch
+    rest_node: RestNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(failed_logins, "MAX_DELAY_S", 0.5)
-    place.api("bob").get("/v3/clusters")
+    rest_node.api("bob").get("/v3/clusters")
     stop = threading.Event()
     statuses: list[int] = []
 
     def attack(number: int) -> None:
-        connection = place.api(None).connection("127.0.0.1", place.node.broker.rest.addresses[0].port)
+        connection = rest_node.api(None).connection("127.0.0.1", rest_node.node.broker.rest.addresses[0].port)
         while not stop.is_set():
             try:
                 connection.request("GET", "/v3/clusters", headers=basic(f"user-{number}", "wrong"))
@@ -383,33 +421,33 @@ def test_thousands_of_wrong_passwords_are_slowed_down_without_an_effect_on_other
     for one in attackers:
         one.start()
     time.sleep(8)
-    probes = [place.api(None).ask("GET", "/healthz").status for _ in range(5)]
-    by_certificate = place.api(None, certificate="carl").ask("GET", "/v3/clusters").status
+    probes = [rest_node.api(None).ask("GET", "/healthz").status for _ in range(5)]
+    by_certificate = rest_node.api(None, certificate="carl").ask("GET", "/v3/clusters").status
     stop.set()
     for one in attackers:
         one.join()
 
     assert set(statuses) == {401, 429} and statuses.count(401) < 400
     assert probes == [200] * 5 and by_certificate == 200
-    assert len(place.node.broker.base.failed_logins) == 1
+    assert len(rest_node.node.broker.base.failed_logins) == 1
 
 
-def test_one_user_is_locked_for_one_address_with_the_remaining_time(place: Place) -> None:
-    tried = [place.api("ann", "wrong").ask("GET", "/v3/clusters") for _ in range(8)]
+def test_one_user_is_locked_for_one_address_with_the_remaining_time(rest_node: RestNode) -> None:
+    tried = [rest_node.api("ann", "wrong").ask("GET", "/v3/clusters") for _ in range(8)]
 
-    locked = place.api("ann").ask("GET", "/v3/clusters")
+    locked = rest_node.api("ann").ask("GET", "/v3/clusters")
 
     assert [one.status for one in tried[:5]] == [401] * 5
     assert tried[-1].status == 429 and locked.status == 429
     assert int(locked.headers["Retry-After"]) >= 1
-    assert place.api("bob").ask("GET", "/v3/clusters").status == 200
+    assert rest_node.api("bob").ask("GET", "/v3/clusters").status == 200
 
 
-def test_simultaneous_guesses_have_no_more_attempts_than_sequential_ones(place: Place) -> None:
+def test_simultaneous_guesses_have_no_more_attempts_than_sequential_ones(rest_node: RestNode) -> None:
     with ThreadPoolExecutor(24) as threads:
         tried = list(
             threads.map(
-                lambda number: place.api("ann", f"wrong-{number}").ask("GET", "/v3/clusters").status,
+                lambda number: rest_node.api("ann", f"wrong-{number}").ask("GET", "/v3/clusters").status,
                 range(24),
             )
         )
@@ -418,31 +456,33 @@ def test_simultaneous_guesses_have_no_more_attempts_than_sequential_ones(place: 
     assert tried.count(401) <= login_waits.FREE + 1
 
 
-def test_a_client_that_is_connected_is_not_locked_out_by_others_at_its_address(place: Place) -> None:
-    connection = place.api(None).connection("127.0.0.1", place.node.broker.rest.addresses[0].port)
+def test_a_client_that_is_connected_is_not_locked_out_by_others_at_its_address(rest_node: RestNode) -> None:
+    connection = rest_node.api(None).connection("127.0.0.1", rest_node.node.broker.rest.addresses[0].port)
 
-    def asked(user: str, password: str) -> int:
+    def log_in(user: str, password: str) -> int:
         connection.request("GET", "/v3/clusters", headers=basic(user, password))
         answer = connection.getresponse()
         answer.read()
         return answer.status
 
-    before = asked("ann", USERS["ann"])
-    guesses = [place.api("ann", f"wrong-{number}").ask("GET", "/v3/clusters").status for number in range(8)]
+    before = log_in("ann", USERS["ann"])
+    guesses = [
+        rest_node.api("ann", f"wrong-{number}").ask("GET", "/v3/clusters").status for number in range(8)
+    ]
 
     assert before == 200 and guesses[-1] == 429
-    assert place.api("ann").ask("GET", "/v3/clusters").status == 429  # a new connection
-    assert asked("ann", USERS["ann"]) == 200
+    assert rest_node.api("ann").ask("GET", "/v3/clusters").status == 429  # a new connection
+    assert log_in("ann", USERS["ann"]) == 200
     assert (
-        asked("ann", "wrong") == 429
-        and asked("bob", USERS["bob"]) == 200
-        and asked("ann", USERS["ann"]) == 429
+        log_in("ann", "wrong") == 429
+        and log_in("bob", USERS["bob"]) == 200
+        and log_in("ann", USERS["ann"]) == 429
     )
     connection.close()
 
 
-def test_giant_headers_are_rejected(place: Place) -> None:
-    api = place.api(None)
+def test_giant_headers_are_rejected(rest_node: RestNode) -> None:
+    api = rest_node.api(None)
 
     replies: list[Reply] = [
         api.ask("GET", "/v3/clusters", headers={"Authorization": "Basic " + "A" * 9_000}),
@@ -452,8 +492,8 @@ def test_giant_headers_are_rejected(place: Place) -> None:
     assert {one.status for one in replies} <= {400, 401, 431}
 
 
-def test_two_authorization_headers_are_rejected(place: Place) -> None:
-    connection = place.api(None).connection("127.0.0.1", place.node.broker.rest.addresses[0].port)
+def test_two_authorization_headers_are_rejected(rest_node: RestNode) -> None:
+    connection = rest_node.api(None).connection("127.0.0.1", rest_node.node.broker.rest.addresses[0].port)
     connection.putrequest("GET", "/v3/clusters")
     connection.putheader("Authorization", basic("ann", "ann-secret")["Authorization"])
     connection.putheader("Authorization", basic("bob", "bob-secret")["Authorization"])
@@ -466,16 +506,16 @@ def test_two_authorization_headers_are_rejected(place: Place) -> None:
     assert answer.status == 400
 
 
-def test_no_password_is_logged_or_returned(place: Place, caplog: pytest.LogCaptureFixture) -> None:
+def test_no_password_is_logged_or_returned(rest_node: RestNode, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("DEBUG")
-    place.api("ann").ask("GET", "/v3/clusters")
-    place.api("ann", "wr0ng-secret").ask("GET", "/v3/clusters")
+    rest_node.api("ann").ask("GET", "/v3/clusters")
+    rest_node.api("ann", "wr0ng-secret").ask("GET", "/v3/clusters")
 
-    told = json.dumps(place.api("admin").get("/debug/state")) + caplog.text
-    told += place.api("admin").ask("GET", "/metrics").content.decode()
+    shown = json.dumps(rest_node.api("admin").get("/debug/state")) + caplog.text
+    shown += rest_node.api("admin").ask("GET", "/metrics").content.decode()
 
-    assert "ann-secret" not in told and "wr0ng-secret" not in told
-    assert basic("ann", "ann-secret")["Authorization"].partition(" ")[2] not in told
+    assert "ann-secret" not in shown and "wr0ng-secret" not in shown
+    assert basic("ann", "ann-secret")["Authorization"].partition(" ")[2] not in shown
 
 
 # ---- without an authorizer ---------------------------------------------------------------------------------
@@ -485,8 +525,8 @@ def test_guesses_from_very_many_addresses_are_bounded_and_lock_no_user_out(
     embedded: Callable[..., EmbeddedBroker], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A trusted proxy forwards for these addresses."""
-    monkeypatch.setattr(login_waits, "STRANGERS_BURST", 40)
-    monkeypatch.setattr(login_waits, "STRANGERS_PER_SECOND", 0.001)
+    monkeypatch.setattr(login_waits, "UNKNOWN_ADDRESS_BURST", 40)
+    monkeypatch.setattr(login_waits, "UNKNOWN_ADDRESS_PER_SECOND", 0.001)
     node = embedded(
         ottla_rest_listeners="http://127.0.0.1:0",
         ottla_rest_authentication="basic",
@@ -496,18 +536,18 @@ def test_guesses_from_very_many_addresses_are_bounded_and_lock_no_user_out(
     )
     url = node.broker.rest.addresses[0].url
 
-    def asked(password: str, address: str) -> int:
+    def log_in(password: str, address: str) -> int:
         headers = {**basic("ann", password), "X-Forwarded-For": address}
         return Api(url, "any", headers=headers).ask("GET", "/v3/clusters").status
 
-    at_home = asked("ann-secret", "192.168.0.1")
+    at_home = log_in("ann-secret", "192.168.0.1")
     with ThreadPoolExecutor(16) as threads:
-        tried = list(threads.map(lambda number: asked(f"wrong-{number}", f"10.0.{number}.1"), range(200)))
+        tried = list(threads.map(lambda number: log_in(f"wrong-{number}", f"10.0.{number}.1"), range(200)))
 
     assert at_home == 200 and set(tried) == {401, 429}
     assert 0 < tried.count(401) <= 40
-    assert asked("ann-secret", "192.168.0.1") == 200
-    assert asked("ann-secret", "10.1.0.1") == 429
+    assert log_in("ann-secret", "192.168.0.1") == 200
+    assert log_in("ann-secret", "10.1.0.1") == 429
     assert "Passwords for user ann are guessed from many addresses" in caplog.text
 
 
@@ -523,27 +563,27 @@ def test_metrics_may_be_open_to_all_clients(embedded: Callable[..., EmbeddedBrok
 
 
 def test_each_failed_login_is_logged_without_its_password(
-    place: Place, monkeypatch: pytest.MonkeyPatch
+    rest_node: RestNode, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told: list[tuple[str, ...]] = []
-    doors = replace(place.node.broker.view.rest, on_failed_login=lambda *one: told.append(one))
-    monkeypatch.setattr(place.node.broker.view, "rest", doors)
+    failures: list[tuple[str, ...]] = []
+    doors = replace(rest_node.node.broker.view.rest, on_failed_login=lambda *one: failures.append(one))
+    monkeypatch.setattr(rest_node.node.broker.view, "rest", doors)
 
-    place.api("ann", "wr0ng-secret").ask("GET", "/v3/clusters")
-    place.api("ann").ask("GET", "/v3/clusters")
+    rest_node.api("ann", "wr0ng-secret").ask("GET", "/v3/clusters")
+    rest_node.api("ann").ask("GET", "/v3/clusters")
 
-    assert told == [("ann", "127.0.0.1", "REST API", "BASIC", "wrong user or password")]
+    assert failures == [("ann", "127.0.0.1", "REST API", "BASIC", "wrong user or password")]
 
 
 # ---- metrics -----------------------------------------------------------------------------------------------
 
 
-def counts_of(place: Place) -> dict[str, int]:
+def counts_of(rest_node: RestNode) -> dict[str, int]:
     """Return the counts of logins to the REST API by metric."""
     time.sleep(1.1)  # the metrics are cached for a second
     found: dict[str, int] = {}
     prefix = "kafka_server_socket_server_metrics_"
-    for line in place.api("admin").ask("GET", "/metrics").content.decode().splitlines():
+    for line in rest_node.api("admin").ask("GET", "/metrics").content.decode().splitlines():
         name, _, value = line.rpartition(" ")
         if name.startswith(prefix) and 'listener="REST API"' in name:
             found[name.removeprefix(prefix).partition("_total")[0]] = int(value)
@@ -552,15 +592,15 @@ def counts_of(place: Place) -> dict[str, int]:
     return found
 
 
-def test_logins_failures_and_lock_outs_are_counted(place: Place) -> None:
-    before = counts_of(place)
-    ann, wrong = place.api("ann"), place.api("bob", "wrong")
+def test_logins_failures_and_lock_outs_are_counted(rest_node: RestNode) -> None:
+    before = counts_of(rest_node)
+    ann, wrong = rest_node.api("ann"), rest_node.api("bob", "wrong")
     for _ in range(2):
         ann.ask("GET", "/v3/clusters")
     while wrong.ask("GET", "/v3/clusters").status == 401:
         pass
 
-    after = counts_of(place)
+    after = counts_of(rest_node)
 
     grown = {name: after[name] - before[name] for name in after}
     # Each request of these tests is a connection; the last one is for the metrics themselves.

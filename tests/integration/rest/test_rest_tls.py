@@ -6,15 +6,14 @@ import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
-import trustme
 
 from ottla.logstore.words.errors import KafkaError
 from ottla.node.rest_api import tls_door
 from ottla.node.settings.failed_login_settings import DEFAULT_BURST
 from ottla.node.settings.rest_security_settings import REST
+from tests.integration.certificates import Authority
 from tests.integration.embedded_broker import EmbeddedBroker, start_embedded
 from tests.integration.rest.conftest import Api, eventually
 
@@ -22,38 +21,13 @@ pytestmark = pytest.mark.slow
 MAX_HANDSHAKES = 8
 
 
-class Certificates:
-    """A CA, and certificates of it in files."""
-
-    def __init__(self, home: Path) -> None:
-        self.home = home
-        self.ca = trustme.CA()
-        self.ca.cert_pem.write_to_path(str(home / "ca.pem"))
-
-    def issue(self, name: str) -> Path:
-        """Write a key and a certificate for 127.0.0.1, in one step."""
-        path = self.home / f"{name}.pem"
-        issued = self.ca.issue_cert("127.0.0.1", common_name=name, organization_unit_name="unit")
-        fresh = path.with_suffix(".fresh")
-        fresh.write_bytes(issued.private_key_and_cert_chain_pem.bytes())
-        fresh.rename(path)
-        return path
-
-    def context(self, name: str | None = None) -> ssl.SSLContext:
-        """Return the context of a client; `name` is the certificate that it sends."""
-        context = ssl.create_default_context(cafile=str(self.home / "ca.pem"))
-        if name is not None:
-            context.load_cert_chain(self.issue(name))
-        return context
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    return Authority(tmp_path_factory.mktemp("certificates"))
 
 
 @pytest.fixture(scope="module")
-def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
-    return Certificates(tmp_path_factory.mktemp("certificates"))
-
-
-@pytest.fixture(scope="module")
-def node(certificates: Certificates, tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedBroker]:
+def node(certificates: Authority, tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedBroker]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tls_door, "MAX_HANDSHAKES", MAX_HANDSHAKES)
         patch.setattr("ottla.node.security.security_reload.LOOK_SECONDS", 0.1)
@@ -68,11 +42,11 @@ def node(certificates: Certificates, tmp_path_factory: pytest.TempPathFactory) -
         started.stop()
 
 
-def api_of(node: EmbeddedBroker, certificates: Certificates, name: str | None = None) -> Api:
+def api_of(node: EmbeddedBroker, certificates: Authority, name: str | None = None) -> Api:
     return Api(node.broker.rest.addresses[0].url, "any", tls=certificates.context(name))
 
 
-def shown(node: EmbeddedBroker, certificates: Certificates) -> bytes | None:
+def shown(node: EmbeddedBroker, certificates: Authority) -> bytes | None:
     """Return the certificate that the node sends on a new connection."""
     address = node.broker.rest.addresses[0]
     with (
@@ -83,7 +57,7 @@ def shown(node: EmbeddedBroker, certificates: Certificates) -> bytes | None:
 
 
 def test_https_is_served_beside_http_and_links_lead_back_there(
-    node: EmbeddedBroker, certificates: Certificates
+    node: EmbeddedBroker, certificates: Authority
 ) -> None:
     secure, plain = node.broker.rest.addresses
 
@@ -96,7 +70,7 @@ def test_https_is_served_beside_http_and_links_lead_back_there(
 
 
 def test_many_requests_and_a_long_answer_go_over_one_connection(
-    node: EmbeddedBroker, certificates: Certificates
+    node: EmbeddedBroker, certificates: Authority
 ) -> None:
     api, address = api_of(node, certificates), node.broker.rest.addresses[0]
     connection = api.connection(address.host, address.port)
@@ -124,7 +98,7 @@ def test_plain_http_gets_a_pointer_to_https_and_nothing_else(node: EmbeddedBroke
 
     assert answer.status == 400
     assert content == b"" if method == "HEAD" else b"begins with https://" in content
-    assert received == tls_door.SPEAKS_TLS, "and the connection is closed"
+    assert received == tls_door.HTTPS_REQUIRED_RESPONSE, "and the connection is closed"
 
 
 @pytest.mark.parametrize("sent", [b"GE", b"\x00\x00\x00\x20", b"QUIT / HTTP/1.1\r\n\r\n"])
@@ -137,9 +111,7 @@ def test_bytes_that_are_neither_tls_nor_http_get_no_answer(node: EmbeddedBroker,
     assert not received.startswith(b"HTTP")
 
 
-def test_a_new_certificate_is_sent_on_new_connections(
-    node: EmbeddedBroker, certificates: Certificates
-) -> None:
+def test_a_new_certificate_is_sent_on_new_connections(node: EmbeddedBroker, certificates: Authority) -> None:
     api, address = api_of(node, certificates), node.broker.rest.addresses[0]
     before, connection = shown(node, certificates), api.connection(address.host, address.port)
     connection.request("GET", "/healthz")
@@ -154,7 +126,7 @@ def test_a_new_certificate_is_sent_on_new_connections(
     connection.close()
 
 
-def test_endless_handshakes_keep_no_client_out(node: EmbeddedBroker, certificates: Certificates) -> None:
+def test_endless_handshakes_keep_no_client_out(node: EmbeddedBroker, certificates: Authority) -> None:
     address = node.broker.rest.addresses[0]
     slow = [socket.create_connection(address[:2]) for _ in range(3 * MAX_HANDSHAKES)]
     for one in slow[-MAX_HANDSHAKES:]:
@@ -170,7 +142,7 @@ def test_endless_handshakes_keep_no_client_out(node: EmbeddedBroker, certificate
 
 
 def test_handshakes_are_computed_outside_the_event_loop(
-    node: EmbeddedBroker, certificates: Certificates
+    node: EmbeddedBroker, certificates: Authority
 ) -> None:
     names: list[str] = []
     context = node.broker.base.listener_tls.accepting(REST)
@@ -184,7 +156,7 @@ def test_handshakes_are_computed_outside_the_event_loop(
 
 
 def test_failed_and_abandoned_handshakes_count_until_the_address_is_refused(
-    node: EmbeddedBroker, certificates: Certificates
+    node: EmbeddedBroker, certificates: Authority
 ) -> None:
     address, failures = node.broker.rest.addresses[0][:2], node.broker.base.failed_logins
     before, counts = node.broker.view.rest.logins.failed, node.broker.view.rest.logins
@@ -196,14 +168,14 @@ def test_failed_and_abandoned_handshakes_count_until_the_address_is_refused(
     ):
         ssl.create_default_context().wrap_socket(plain, server_hostname="127.0.0.1")
     eventually(lambda: counts.failed == before + 1, "a handshake that the client rejects is a failed login")
-    left = 0
+    abandoned = 0
 
     def is_refused() -> bool:
         """Abandon handshakes until the address is refused; return True if a login was refused too."""
-        nonlocal left
+        nonlocal abandoned
         while not failures.is_refused("127.0.0.1", time.monotonic()):
-            left += 1
-            assert left < DEFAULT_BURST * 3
+            abandoned += 1
+            assert abandoned < DEFAULT_BURST * 3
             with socket.create_connection(address, timeout=60) as plain:
                 plain.sendall(hello)
                 plain.recv(1)
@@ -214,12 +186,12 @@ def test_failed_and_abandoned_handshakes_count_until_the_address_is_refused(
         return False  # on a slow machine, the address regains its allowance in time
 
     eventually(is_refused, "an address whose handshakes fail is refused")
-    assert left > DEFAULT_BURST
+    assert abandoned > DEFAULT_BURST
     failures._of.clear()
     assert api_of(node, certificates).get("/v3/clusters")["data"]
 
 
-def client_hello(certificates: Certificates) -> bytes:
+def client_hello(certificates: Authority) -> bytes:
     """Return a ClientHello."""
     incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
     client = certificates.context().wrap_bio(incoming, outgoing, server_hostname="127.0.0.1")
@@ -229,7 +201,7 @@ def client_hello(certificates: Certificates) -> bytes:
 
 
 def test_a_client_without_a_certificate_is_rejected_if_one_is_required(
-    embedded: Callable[..., EmbeddedBroker], certificates: Certificates
+    embedded: Callable[..., EmbeddedBroker], certificates: Authority
 ) -> None:
     strict = embedded(
         ottla_rest_listeners="https://127.0.0.1:0",
@@ -251,7 +223,7 @@ def test_a_keystore_that_cannot_be_read_stops_the_start(embedded: Callable[..., 
 
 
 def test_the_api_uses_tls_to_brokers_if_nodes_do_among_each_other(
-    embedded: Callable[..., EmbeddedBroker], certificates: Certificates
+    embedded: Callable[..., EmbeddedBroker], certificates: Authority
 ) -> None:
     node = embedded(
         listeners="SSL://127.0.0.1:0",

@@ -42,7 +42,7 @@ NO_DOORS = RestDoors(
 
 
 @dataclass
-class Place:
+class ListenerStub:
     """The part of a node's listener that its REST API uses to reach the node."""
 
     name: str = "PLAINTEXT"
@@ -55,7 +55,7 @@ def view_of(config: BrokerConfig) -> NodeView:
     return NodeView(
         NodeState(config),
         cast(StartTask, None),
-        [cast(Listener, Place())],
+        [cast(Listener, ListenerStub())],
         SecurityReload(dict),
         NO_DOORS,
     )
@@ -193,10 +193,10 @@ def test_the_ready_line_has_the_bound_address_and_links_have_the_advertised_one(
         "ottla.rest.allowed.hosts=*.proxy.example",
     )
     try:
-        url = server.words.partition("rest=")[2].split()[0]
+        url = server.ready_line.partition("rest=")[2].split()[0]
         api = Api(url, "")
         [cluster] = api.get("/v3/clusters")["data"]
-        asked_as = {
+        statuses = {
             name: api.ask("GET", "/v3/clusters", headers={"Host": name}).status
             for name in ("ottla.example", "a.proxy.example:8080", "proxy.example")
         }
@@ -207,5 +207,5 @@ def test_the_ready_line_has_the_bound_address_and_links_have_the_advertised_one(
     assert code == 0 and cluster["metadata"]["self"] == (
         f"http://ottla.example:80/v3/clusters/{cluster['cluster_id']}"
     )
-    assert asked_as == {"ottla.example": 200, "a.proxy.example:8080": 200, "proxy.example": 421}
+    assert statuses == {"ottla.example": 200, "a.proxy.example:8080": 200, "proxy.example": 421}
     assert not os.path.exists(f"/proc/{server.process.pid}")

@@ -63,13 +63,13 @@ def working(bootstrap: str, group_id: str, topic: str) -> Iterator[None]:
         thread.join(TIMEOUT_S)
 
 
-def begin_early(api: Api, group_id: str) -> None:
+def read_from_earliest(api: Api, group_id: str) -> None:
     configs = f"{api.v3}/groups/{quote(group_id, safe='-')}/configs"
     api.put(f"{configs}/share.auto.offset.reset", {"value": "earliest"}, 204)
 
 
 def place_of(api: Api, group_id: str) -> dict[str, Any]:
-    """Return partition 0 of the group's lags; all is None if it is not listed."""
+    """Return the lag of the group in partition 0; its values are None if it is not listed."""
     lags = api.get(f"/v1/groups/{quote(group_id, safe='-')}")["lags"]
     return next((one for one in lags if one["partition"] == 0), {"lag": None, "committed": None})
 
@@ -77,7 +77,7 @@ def place_of(api: Api, group_id: str) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def worker(rest_cluster: Cluster, api: Api, topic: str) -> Iterator[Worker]:
     group_id = name_of("workers/ü")
-    begin_early(api, group_id)
+    read_from_earliest(api, group_id)
     with working(rest_cluster.bootstrap, group_id, topic):
         eventually(lambda: place_of(api, group_id)["lag"] == 0, "all records are accepted")
         yield Worker(group_id, topic)
@@ -161,8 +161,8 @@ def test_groups_of_other_types_are_no_share_groups(api: Api, topic: str) -> None
     api.post(f"/v1/groups/{group}/reset", {"to": "earliest", "topics": [{"topic": topic}]})
 
     for path in ("", "/consumers", "/consumers/a", "/consumers/a/assignments"):
-        told = api.get(f"{api.v3}/share-groups/{group}{path}", 404)
-        assert told["message"].endswith("it is a group of another type.")
+        reply = api.get(f"{api.v3}/share-groups/{group}{path}", 404)
+        assert reply["message"].endswith("it is a group of another type.")
         api.get(f"{api.v3}/share-groups/{name_of('none')}{path}", 404)
     api.delete(f"{api.v3}/share-groups/{group}", 404)
 
@@ -186,21 +186,23 @@ def test_a_partition_is_returned_with_all_members_that_read_it(
     path = f"/v1/groups/{quote(worker.group_id, safe='-')}"
 
     def look() -> Any:
-        told = api.get(path)
-        return told if sum(bool(one["partitions"]) for one in told["members"]) == 3 else None
+        view = api.get(path)
+        return view if sum(bool(one["partitions"]) for one in view["members"]) == 3 else None
 
     with (
         working(rest_cluster.bootstrap, worker.group_id, worker.topic),
         working(rest_cluster.bootstrap, worker.group_id, worker.topic),
     ):
-        told = eventually(look, "three members have partitions")
+        found = eventually(look, "three members have partitions")
 
-    readers = {one["partition"]: one["member_ids"] for one in told["lags"]}
-    assert {one for each in readers.values() for one in each} == {one["member_id"] for one in told["members"]}
+    readers = {one["partition"]: one["member_ids"] for one in found["lags"]}
+    assert {one for each in readers.values() for one in each} == {
+        one["member_id"] for one in found["members"]
+    }
     assert max(map(len, readers.values())) > 1  # from two partitions
-    for one in told["lags"]:
+    for one in found["lags"]:
         assert one["member_id"] == (one["member_ids"][0] if len(one["member_ids"]) == 1 else None)
-    assert (told["lags"][0]["lag"], told["lags"][0]["log_end_offset"]) == (0, RECORDS)
+    assert (found["lags"][0]["lag"], found["lags"][0]["log_end_offset"]) == (0, RECORDS)
 
 
 def test_an_active_group_is_not_changed(api: Api, worker: Worker) -> None:
@@ -220,16 +222,16 @@ def test_a_group_without_members_is_reset_forgets_a_topic_and_is_deleted(
     rest_cluster: Cluster, api: Api, topic: str
 ) -> None:
     group_id = name_of("done")
-    begin_early(api, group_id)
+    read_from_earliest(api, group_id)
 
     with working(rest_cluster.bootstrap, group_id, topic):
         eventually(lambda: place_of(api, group_id)["lag"] == 0, "all records are accepted")
     eventually(lambda: api.get(f"/v1/groups/{group_id}")["state"] == "Empty", "the member has left")
 
-    told = api.post(
+    reply = api.post(
         f"/v1/groups/{group_id}/reset", {"to": "offset", "value": 3, "topics": [{"topic": topic}]}
     )
-    assert [(one["partition"], one["new_offset"]) for one in told["changes"]] == [(0, 3), (1, 0)]
+    assert [(one["partition"], one["new_offset"]) for one in reply["changes"]] == [(0, 3), (1, 0)]
     after = place_of(api, group_id)
     assert (after["committed"], after["log_end_offset"], after["lag"]) == (3, RECORDS, RECORDS - 3)
     assert api.get(f"/v1/groups?search={group_id}")["groups"]
@@ -265,8 +267,11 @@ def test_the_settings_of_a_group_are_listed_and_changed(api: Api) -> None:
     assert (before["group_id"], before["name"]) == (group, "share.record.lock.duration.ms")
     assert after["source"] == "DYNAMIC_GROUP_CONFIG"
     assert after["metadata"]["self"] == f"{api.url}{here}/share.record.lock.duration.ms"
-    listed = {one["name"]: one for one in api.get(here)["data"]}
-    assert listed["share.auto.offset.reset"]["value"] == "earliest"
-    assert api.get(f"{here}/share.record.lock.duration.ms")["value"] == before["value"]
+
+    def values() -> tuple[str, str]:
+        listed = {one["name"]: one["value"] for one in api.get(here)["data"]}
+        return listed["share.auto.offset.reset"], listed["share.record.lock.duration.ms"]
+
+    eventually(lambda: values() == ("earliest", before["value"]), "the node knows both changes")
     api.put(f"{here}/share.record.lock.duration.ms", {"value": "short"}, 400)
     api.put(f"{here}/no.such.setting", {"value": "1"}, 404)

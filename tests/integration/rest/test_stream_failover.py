@@ -18,17 +18,17 @@ KILLED_AT = 500  # reports
 
 
 @pytest.fixture
-def mortal() -> Iterator[Cluster]:
+def three() -> Iterator[Cluster]:
     """Start three nodes, one of which will be killed."""
     with Cluster(nodes=3, rest=True) as cluster:
         yield cluster
 
 
-def test_a_stream_outlives_the_leader_it_writes_to(mortal: Cluster) -> None:
-    topic = create(mortal)
-    leader = mortal.leader_of(topic, 0)
-    other = next(number for number in mortal.node_ids if number != leader)
-    api = Api(mortal.rest_urls[other], mortal.cluster_id)
+def test_a_stream_outlives_the_leader_it_writes_to(three: Cluster) -> None:
+    topic = create(three)
+    leader = three.leader_of(topic, 0)
+    other = next(number for number in three.node_ids if number != leader)
+    api = Api(three.rest_urls[other], three.cluster_id)
     with stream(api, topic) as (connection, response):
 
         def write() -> None:
@@ -43,24 +43,24 @@ def test_a_stream_outlives_the_leader_it_writes_to(mortal: Cluster) -> None:
         for line in response:
             reports.append(json.loads(line))
             if len(reports) == KILLED_AT:
-                mortal.kill(leader)
+                three.kill(leader)
         writer.join(TIMEOUT_S)
 
     assert [one["error_code"] for one in reports] == [200] * RECORDS
     assert [one["offset"] for one in reports] == list(range(RECORDS))
-    eventually(lambda: mortal.leader_of(topic, 0) not in (-1, leader), "another broker leads")
-    assert stored_values(mortal, topic, RECORDS) == [b"%d" % number for number in range(RECORDS)]
+    eventually(lambda: three.leader_of(topic, 0) not in (-1, leader), "another broker leads")
+    assert stored_values(three, topic, RECORDS) == [b"%d" % number for number in range(RECORDS)]
 
 
-def test_partitions_that_are_led_are_written_and_read_while_another_is_not(mortal: Cluster) -> None:
-    topic = create(mortal, partitions=3, replicas=1)
-    leaders = {number: mortal.leader_of(topic, number) for number in range(3)}
+def test_partitions_that_are_led_are_written_and_read_while_another_is_not(three: Cluster) -> None:
+    topic = create(three, partitions=3, replicas=1)
+    leaders = {number: three.leader_of(topic, number) for number in range(3)}
     dead = leaders[0]
-    apis = dict(zip(mortal.node_ids, mortal.rest_urls, strict=True))
-    living = next(number for number in mortal.node_ids if number != dead)
-    api = Api(apis[living], mortal.cluster_id)
-    mortal.kill(dead)
-    eventually(lambda: mortal.leader_of(topic, 0) < 0, "the partition has no leader")
+    apis = dict(zip(three.node_ids, three.rest_urls, strict=True))
+    living = next(number for number in three.node_ids if number != dead)
+    api = Api(apis[living], three.cluster_id)
+    three.kill(dead)
+    eventually(lambda: three.leader_of(topic, 0) < 0, "the partition has no leader")
 
     for number in range(1, 3):
         entry = {"partition_id": number, "value": {"type": "STRING", "data": "there"}}

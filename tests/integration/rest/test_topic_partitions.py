@@ -15,16 +15,17 @@ def test_partitions_are_returned_with_replicas_offsets_and_sizes(rest_cluster: C
     topic = name_of("partitions")
     producer = Producer({"bootstrap.servers": rest_cluster.bootstrap})
     eventually(
-        lambda: topic in producer.list_topics(topic).topics, "the request for metadata creates the topic"
+        lambda: producer.list_topics(topic).topics[topic].partitions,
+        "the request for metadata creates the topic",
     )
     for _ in range(5):
         producer.produce(topic, b"hello", partition=0)
     producer.flush()
 
-    told = api.get(f"/v1/topics/{topic}/partitions")
+    reply = api.get(f"/v1/topics/{topic}/partitions")
 
-    first = told["partitions"][0]
-    assert (told["topic"], first["partition"], first["leader"]) == (
+    first = reply["partitions"][0]
+    assert (reply["topic"], first["partition"], first["leader"]) == (
         topic,
         0,
         rest_cluster.leader_of(topic, 0),
@@ -53,10 +54,10 @@ def test_a_replica_that_left_an_isr_of_too_few_is_eligible() -> None:
 
         cluster.kill(2)
 
-        def fallen() -> dict[str, Any] | None:
+        def left_the_isr() -> dict[str, Any] | None:
             [one] = api.get("/v1/topics/t/partitions")["partitions"]
             return one if one["isr"] == [0] else None
 
-        after = eventually(fallen, "the replica leaves the ISR")
+        after = eventually(left_the_isr, "the replica leaves the ISR")
         assert before["eligible_leader_replicas"] == before["last_known_elr"] == []
         assert after["eligible_leader_replicas"] == [2]

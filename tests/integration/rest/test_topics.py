@@ -140,12 +140,12 @@ def test_topics_are_listed_by_name_without_the_internal_ones(api: Api) -> None:
 
 
 def test_authorized_operations_are_returned_on_request(api: Api, topic: str) -> None:
-    asked = api.get(f"{api.v3}/topics/{topic}?include_authorized_operations=true")
+    found = api.get(f"{api.v3}/topics/{topic}?include_authorized_operations=true")
     listed = api.get(f"{api.v3}/topics?includeAuthorizedOperations=true")["data"]
 
     everything = {"READ", "WRITE", "CREATE", "DELETE", "ALTER", "DESCRIBE"}
     everything |= {"DESCRIBE_CONFIGS", "ALTER_CONFIGS"}
-    assert set(asked["authorized_operations"]) == everything
+    assert set(found["authorized_operations"]) == everything
     assert all(set(one["authorized_operations"]) == everything for one in listed)
 
 
@@ -233,13 +233,14 @@ def test_a_setting_is_set_and_reset(apis: list[Api]) -> None:
     first, second, _ = apis
     place = f"{first.v3}/topics/{make(first)}/configs/retention.ms"
 
-    first.put(place, {"value": "5000"}, 204)
-    changed = second.get(place)
-    second.delete(place)
-    reset = first.get(place)
+    def shown_by(api: Api) -> tuple[str, bool]:
+        found = api.get(place)
+        return found["value"], found["is_default"]
 
-    assert (changed["value"], changed["is_default"]) == ("5000", False)
-    assert (reset["value"], reset["is_default"]) == ("604800000", True)
+    first.put(place, {"value": "5000"}, 204)
+    eventually(lambda: shown_by(second) == ("5000", False), "another node knows the value")
+    second.delete(place)
+    eventually(lambda: shown_by(first) == ("604800000", True), "the first node knows the default")
 
 
 def test_settings_are_altered_all_or_none(api: Api) -> None:
@@ -256,7 +257,8 @@ def test_settings_are_altered_all_or_none(api: Api) -> None:
     refused = api.post(f"{place}:alter", {"data": wrong}, 400)
     unknown = api.post(f"{place}:alter", {"data": [{"name": "no.such", "value": "1"}]}, 404)
 
-    assert before == "delete" and api.get(f"{place}/cleanup.policy")["value"] == "compact"
+    assert before == "delete"
+    eventually(lambda: api.get(f"{place}/cleanup.policy")["value"] == "compact", "the node knows the change")
     assert api.get(f"{place}/retention.ms")["is_default"]
     assert refused["error_code"] == 40002 and api.get(f"{place}/min.insync.replicas")["value"] == "1"
     assert unknown["error_code"] == 404 and "Config no.such cannot be found for TOPIC" in unknown["message"]
@@ -273,12 +275,15 @@ def test_settings_of_several_topics_are_altered_at_once(api: Api) -> None:
 
     alter((good, change), (other, change), status=204)
     partly = alter((good, change), (other, wrong), status=207)
-    every = api.get(f"{api.v3}/topics/-/configs")["data"]
+
+    def values() -> list[str]:
+        every = api.get(f"{api.v3}/topics/-/configs")["data"]
+        found = {one["topic_name"]: one["value"] for one in every if one["name"] == "retention.ms"}
+        return [found[good], found[other]]
 
     [failure] = partly["failures"]
     assert (failure["topic_name"], failure["error_code"]) == (other, 40002)
-    values = {one["topic_name"]: one["value"] for one in every if one["name"] == "retention.ms"}
-    assert values[good] == values[other] == "7000"
+    eventually(lambda: values() == ["7000", "7000"], "the node knows the changes")
 
 
 def test_the_settings_that_a_new_topic_would_have_are_listed(api: Api) -> None:

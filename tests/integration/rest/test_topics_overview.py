@@ -31,13 +31,13 @@ def test_topics_are_listed_with_size_records_and_retention(
     admin = AdminClient({"bootstrap.servers": rest_cluster.bootstrap})
     admin.create_topics([NewTopic(earlier, 1, 1)])[earlier].result(60)
 
-    def told() -> list[dict[str, object]]:
+    def listed() -> list[dict[str, object]]:
         found = api.get(f"/v1/topics?search={topic[:-3].upper()}")["topics"]
         return [one for one in found if str(one["topic"]).startswith(topic[:-3])]
 
-    eventually(lambda: len(told()) == 2, "every node knows both topics")
-    eventually(lambda: all(one["records"] is not None for one in told()), "the leaders answer")
-    first, second = told()
+    eventually(lambda: len(listed()) == 2, "every node knows both topics")
+    eventually(lambda: all(one["records"] is not None for one in listed()), "the leaders answer")
+    first, second = listed()
     assert (first["topic"], second["topic"]) == (earlier, topic)
     assert (second["partitions"], second["replicas"], second["is_internal"]) == (2, 1, False)
     assert (second["leaderless"], second["under_replicated"]) == (0, 0)
@@ -71,9 +71,9 @@ def test_a_topic_is_returned_with_its_groups_and_their_lag_in_it(
 
 
 def test_a_topic_is_returned_with_its_producers(api: Api, topic: str) -> None:
-    told = api.get(f"/v1/topics/{topic}/producers")
+    reply = api.get(f"/v1/topics/{topic}/producers")
 
-    [producer] = told["producers"]
-    assert (producer["partition"], producer["last_sequence"], told["count"]) == (0, 4, 1)
-    assert told["unavailable"] == []
+    [producer] = reply["producers"]
+    assert (producer["partition"], producer["last_sequence"], reply["count"]) == (0, 4, 1)
+    assert reply["unavailable"] == []
     assert api.get("/v1/topics/nothing/producers", 404)["error_code"] == 40403

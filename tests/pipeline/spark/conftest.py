@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 
 from ottla.pipeline.spark.java import NoJavaError, find_java
 from ottla.pipeline.spark.session import start_session
-from tests.compat.java.jars import kafka_classpath, spark_connector_jars, why_no_java
+from tests.compat.java.jars import reason_to_skip, reason_without_java, spark_connector_jars
 from tests.compat.servers import start_kafka
 from tests.pipeline.spark.either_format import FORMATS, Either
 from tests.pipeline.spark.sessions import CONFIGURATION
@@ -18,11 +18,11 @@ from tests.ports import free_port
 # Spark's usual manager of checkpoints starts the program `chmod` for each file, 20 ms each. It is used where
 # drivers are killed (`applications`).
 CHECKPOINTING = "org.apache.spark.sql.execution.streaming.checkpointing"
-OF_THE_SESSION = {
+SESSION_SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.streaming.checkpointFileManagerClass": f"{CHECKPOINTING}.FileSystemBasedCheckpointFileManager",
 }
-OF_KAFKA = (
+KAFKA_OVERRIDES = (
     "group.initial.rebalance.delay.ms=0",
     "offsets.topic.num.partitions=4",
     "transaction.state.log.num.partitions=4",
@@ -38,8 +38,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     except NoJavaError as error:
         pytest.skip(str(error))
     warehouse = tmp_path_factory.mktemp("warehouse")
-    settings = {**CONFIGURATION, **OF_THE_SESSION, "spark.sql.warehouse.dir": str(warehouse)}
-    # Our format needs no jar (`test_session.py`); if these can be had, Spark's own connector is its judge.
+    settings = {**CONFIGURATION, **SESSION_SETTINGS, "spark.sql.warehouse.dir": str(warehouse)}
+    # Our format needs no jar (`test_session.py`); with these jars, Spark's connector is its reference.
     settings["spark.jars"] = ",".join(spark_connector_jars() or ())
     with warm_python() as python:
         with pytest.MonkeyPatch.context() as patched:
@@ -68,13 +68,10 @@ def no_query_outlives_its_test(request: pytest.FixtureRequest) -> Iterator[None]
 
 @pytest.fixture(scope="session")
 def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Return the address of Apache Kafka 4.3.1; skip if it cannot be had."""
-    reason = why_no_java()
-    if reason is None and kafka_classpath() is None:
-        reason = "Maven does not resolve Apache Kafka 4.3.1"
-    if reason is not None:
+    """Return the address of Apache Kafka 4.3.1; skip the test if it cannot run here."""
+    if (reason := reason_to_skip()) is not None:
         pytest.skip(reason)
-    server = start_kafka(tmp_path_factory.mktemp("kafka"), *OF_KAFKA)
+    server = start_kafka(tmp_path_factory.mktemp("kafka"), *KAFKA_OVERRIDES)
     yield server.bootstrap
     server.stop()
 
@@ -95,9 +92,9 @@ def connect_server(spark: SparkSession) -> Iterator[str]:
 
 @pytest.fixture
 def connector(spark: SparkSession) -> str:
-    """Return the name of Spark's own Kafka connector; skip if its jars cannot be had."""
+    """Return the name of Spark's own Kafka connector; skip the test if its jars are missing."""
     if not spark.conf.get("spark.jars"):
-        pytest.skip(why_no_java() or "Maven does not resolve the jars of Spark's connector")
+        pytest.skip(reason_without_java() or "Maven does not resolve the jars of Spark's connector")
     return "kafka"
 
 

@@ -1,4 +1,4 @@
-"""A query that fails on its way and is started again, and the expected rows of its topic."""
+"""A query that fails before its end and is started again, and the expected rows of its topic."""
 
 import time
 from collections.abc import Callable
@@ -17,7 +17,7 @@ KEYS = 8
 ROWS_OF_A_KEY = 5
 BATCHES = 3
 MOST_STARTS = 5
-PATIENCE_S = 120.0
+TIMEOUT_S = 120.0
 
 
 def lines_of(batch_id: int) -> list[str]:
@@ -26,13 +26,13 @@ def lines_of(batch_id: int) -> list[str]:
 
 
 def faulty_options(
-    bootstrap: str, folder: Path, point: str, kills: str, *, copies: int = 1, **more: str
+    bootstrap: str, folder: Path, point: str, kills: str, *, replicas: int = 1, **more: str
 ) -> dict[str, str]:
     """Make a topic and the options of a sink with a fault (`faulty_sink`), whose flag is in the folder."""
     folder.mkdir(exist_ok=True)
     return {
         "kafka.bootstrap.servers": bootstrap,
-        "topic": make_topic(bootstrap, partitions=3, copies=copies),
+        "topic": make_topic(bootstrap, partitions=3, replicas=replicas),
         "transactional.id": f"T.{uuid4().hex}",
         "fault.point": point,
         "fault.flag": str(folder / "flag"),
@@ -41,7 +41,7 @@ def faulty_options(
     }
 
 
-def copy_of(
+def query_starter(
     spark: SparkSession, folder: Path, *, format: str = "ottla", **options: str
 ) -> Callable[[], StreamingQuery]:
     """Return a function that starts a query of three batches, each by two tasks, divided by key."""
@@ -88,7 +88,7 @@ def check_rows(bootstrap: str, topic: str, batches: int) -> None:
 
 def wait_for(flag: Path, query: StreamingQuery) -> None:
     """Wait until the query's fault is under way."""
-    deadline = time.monotonic() + PATIENCE_S
+    deadline = time.monotonic() + TIMEOUT_S
     while not flag.exists():
         assert query.isActive and time.monotonic() < deadline, query.exception()
         time.sleep(0.02)

@@ -2,7 +2,7 @@
 
 It fails without any code in the product: around the requests of the protocol, and between two batches of
 rows. Options: `fault.point` (POINTS), `fault.flag`, a file that is created when it fails, `fault.waits_for`,
-files that it then waits for (`:` between them), and `fault.kills`: `nothing` (an exception), `nobody` (it
+files that it then waits for (`:` between them), and `fault.kills`: `exception` (raised), `none` (it
 continues), `worker`, or the id of a process, such as the driver's or an executor's.
 """
 
@@ -29,7 +29,7 @@ from ottla.pipeline.spark import sink_task
 from ottla.pipeline.spark.stream_writer import StreamWriter
 
 AT_BATCH = 1
-PATIENCE_S = 240.0
+TIMEOUT_S = 240.0
 POINTS = (
     "older drivers are fenced",
     "slots are prepared",
@@ -47,7 +47,7 @@ class Fault:
     point: str
     flag: str
     waits_for: str = ""
-    kills: str = "nothing"
+    kills: str = "exception"
 
     @property
     def has_happened(self) -> bool:
@@ -58,9 +58,9 @@ class Fault:
             return
         Path(self.flag).touch()
         self._wait()
-        if self.kills == "nobody":
+        if self.kills == "none":
             return
-        if self.kills == "nothing":
+        if self.kills == "exception":
             raise RuntimeError(f"fault: {point}")
         os.kill(os.getpid() if self.kills == "worker" else int(self.kills), signal.SIGKILL)
         os._exit(1)
@@ -72,7 +72,7 @@ class Fault:
 
 def wait_for_file(path: Path) -> None:
     """Wait until the file exists."""
-    deadline = time.monotonic() + PATIENCE_S
+    deadline = time.monotonic() + TIMEOUT_S
     while not path.exists():
         assert time.monotonic() < deadline, f"{path} does not come"
         time.sleep(0.02)
@@ -115,17 +115,17 @@ class FaultyCluster:
             return self._cluster.end(pairs, commit=commit)
         is_decision = all(name.endswith("-c") for name in pairs)
         if is_decision:
-            told = self._cluster.end(pairs, commit=True)
+            results = self._cluster.end(pairs, commit=True)
             self._fault.at("after the decision")
-            return told
+            return results
         names = sorted(pairs)
         first, rest = names[: len(names) // 2], names[len(names) // 2 :]
         assert first and rest, "two tasks have rows"
-        told = dict(self._cluster.end({name: pairs[name] for name in first}, commit=True))
+        results = dict(self._cluster.end({name: pairs[name] for name in first}, commit=True))
         self._fault.at("in the middle of rolling forward")
-        told |= self._cluster.end({name: pairs[name] for name in rest}, commit=True)
+        results |= self._cluster.end({name: pairs[name] for name in rest}, commit=True)
         self._fault.at("after all, before Spark notes it")
-        return told
+        return results
 
 
 def faulty_connect(fault: Fault, options: SinkOptions) -> SinkCluster:

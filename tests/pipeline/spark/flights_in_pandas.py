@@ -71,14 +71,14 @@ def streaks(
     rows: pd.DataFrame, over: int, length: int
 ) -> tuple[list[tuple[Any, ...]], dict[str, tuple[int, int, int]]]:
     """Return (key, at, value, streak) of each row that makes a streak, and the final state of each key."""
-    told, known = [], {}
+    rows_of_streaks, known = [], {}
     for row in rows[["tailnum", "record_offset", "dep_delay"]].dropna().itertuples():
         seen, late, streak = known.get(row.tailnum, (0, 0, 0))
         streak = streak + 1 if row.dep_delay > over else 0
         known[row.tailnum] = (seen + 1, late + (streak > 0), streak)
         if streak >= length:
-            told.append((row.tailnum, row.record_offset, row.dep_delay, streak))
-    return told, known
+            rows_of_streaks.append((row.tailnum, row.record_offset, row.dep_delay, streak))
+    return rows_of_streaks, known
 
 
 def summed(rows: pd.DataFrame, by: list[str], sums: Sequence[str]) -> pd.DataFrame:

@@ -41,7 +41,7 @@ class Side:
         return topic
 
     def delete(self, topic: str) -> str:
-        """Delete a topic, and wait until no node has it."""
+        """Delete a topic, and wait until the cluster no longer lists it."""
         admin = AdminClient({"bootstrap.servers": self.bootstrap})
         for deleted in admin.delete_topics([topic]).values():
             deleted.result(TIMEOUT_S)
@@ -61,7 +61,7 @@ class Side:
         return [(message.value() or b"").decode() for message in read_topic(self.bootstrap, topic)]
 
     def topics(self, name: str) -> set[str]:
-        """Return all topics with `name` in theirs."""
+        """Return all topics whose names contain `name`."""
         listed = Producer({"bootstrap.servers": self.bootstrap}).list_topics(timeout=TIMEOUT_S)
         return {topic for topic in listed.topics if name in topic}
 
@@ -124,12 +124,12 @@ def write_rows_of_all_kinds(side: Side, topic: str) -> None:
 
 
 def new_name() -> str:
-    """Return a name that is part of no other topic's."""
+    """Return a name that no other topic's name contains."""
     return f"t{uuid4().hex}"
 
 
 def mirror_options(source: Side, target: Side, name: str, **given: str) -> MirrorOptions:
-    """Return the options of a mirror of the topics and groups with `name` in theirs."""
+    """Return the options of a mirror of the topics and groups whose names contain `name`."""
     return MirrorOptions.from_options(
         {
             "source.cluster.alias": source.alias,

@@ -64,9 +64,9 @@ def airports() -> pd.DataFrame:
 
 def to_values(rows: pd.DataFrame, columns: Sequence[str]) -> list[bytes]:
     """Return the rows as JSON, with null for missing values."""
-    told = rows[list(columns)].copy()
+    texts = rows[list(columns)].copy()
     for name in columns:
-        if isinstance(told[name].dtype, pd.DatetimeTZDtype):
-            told[name] = told[name].dt.strftime("%Y-%m-%dT%H:%M:%SZ")
-    there = told.astype(object).where(told.notna(), None)
+        if isinstance(texts[name].dtype, pd.DatetimeTZDtype):
+            texts[name] = texts[name].dt.strftime("%Y-%m-%dT%H:%M:%SZ")
+    there = texts.astype(object).where(texts.notna(), None)
     return [orjson.dumps(row) for row in there.to_dict("records")]

@@ -28,9 +28,9 @@ def insert(path: Path, first: int, last: int) -> None:
 
 
 def copy_table(
-    spark: SparkSession, path: Path, bootstrap: str, topic: str, checkpoint: str, dies_after: int
+    spark: SparkSession, path: Path, bootstrap: str, topic: str, checkpoint: str, crashes_after: int
 ) -> None:
-    """Copy the present rows to the topic in batches of ten; crash after batch `dies_after` (-1: never)."""
+    """Copy the present rows to the topic in batches of ten; crash after batch `crashes_after` (-1: never)."""
     options = {
         "connection.url": f"sqlite:{path}",
         "table": "flights",
@@ -48,7 +48,7 @@ def copy_table(
 
     def write(batch: DataFrame, number: int) -> None:
         batch.write.format("ottla").options(**to_topic).mode("append").save()
-        if number == dies_after:
+        if number == crashes_after:
             raise RuntimeError("died here")
 
     query = QuerySettings(name="copy", checkpoint=checkpoint, trigger=AvailableNow())
@@ -63,10 +63,10 @@ def test_a_batch_that_is_read_again_is_in_the_topic_once(
     topic, path = make_topic(bootstrap, partitions=2), tmp_path / "air.db"
     insert(path, 1, 21)
     with pytest.raises(Exception, match="died here"):
-        copy_table(spark, path, bootstrap, topic, checkpoint, dies_after=0)
+        copy_table(spark, path, bootstrap, topic, checkpoint, crashes_after=0)
     insert(path, 21, 31)
 
-    copy_table(spark, path, bootstrap, topic, checkpoint, dies_after=-1)
+    copy_table(spark, path, bootstrap, topic, checkpoint, crashes_after=-1)
 
     reader = spark.read.format("ottla").option("kafka.bootstrap.servers", bootstrap)
     rows = (
@@ -82,19 +82,19 @@ def test_a_topic_is_in_the_lake_once(
     """A driver dies between two steps: the rename, and Spark's record of the batch."""
     topic, path, lake = make_topic(bootstrap, partitions=2), tmp_path / "air.db", tmp_path / "lake"
     insert(path, 1, 31)
-    copy_table(spark, path, bootstrap, topic, checkpoint + "-table", dies_after=-1)
+    copy_table(spark, path, bootstrap, topic, checkpoint + "-table", crashes_after=-1)
     reader = spark.readStream.format("ottla").option("kafka.bootstrap.servers", bootstrap)
     reader = reader.option("kafka.isolation.level", "read_committed").option("maxOffsetsPerTrigger", "12")
     frame = reader.option("subscribe", topic).option("startingOffsets", "earliest").load()
     query = QuerySettings(name="to-lake", checkpoint=checkpoint, trigger=AvailableNow())
     commit = directory.LakeDirectory.commit
 
-    def commit_and_die(*of: object) -> None:
+    def commit_and_crash(*of: object) -> None:
         commit(*of)  # type: ignore[arg-type]
         raise RuntimeError("died here")
 
     with monkeypatch.context() as patched:
-        patched.setattr(directory.LakeDirectory, "commit", commit_and_die)
+        patched.setattr(directory.LakeDirectory, "commit", commit_and_crash)
         with pytest.raises(Exception, match="died here"):
             sink.start(frame, {"path": str(lake)}, query).awaitTermination(TIMEOUT_S)
     assert sink.start(frame, {"path": str(lake)}, query).awaitTermination(TIMEOUT_S)

@@ -70,7 +70,7 @@ def test_rows_of_csv_have_keys_and_json_values(spark: SparkSession, tmp_path: Pa
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "told"),
+    ("name", "text", "message"),
     [
         # as in a file that is still being written
         ("a.json", '{"id": 1, "name": "x"}\n{"id": 2, "na', "Malformed records are detected"),
@@ -78,7 +78,7 @@ def test_rows_of_csv_have_keys_and_json_values(spark: SparkSession, tmp_path: Pa
     ],
 )
 def test_a_file_that_does_not_fit_stops_the_query(
-    spark: SparkSession, tmp_path: Path, checkpoint: str, name: str, text: str, told: str
+    spark: SparkSession, tmp_path: Path, checkpoint: str, name: str, text: str, message: str
 ) -> None:
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / name).write_text(text)
@@ -87,12 +87,12 @@ def test_a_file_that_does_not_fit_stops_the_query(
     if kind == "csv":
         options["header"] = "true"
 
-    with pytest.raises(Exception, match=told):
+    with pytest.raises(Exception, match=message):
         run(read_stream(spark, options), checkpoint)
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "message"),
     [
         ({"file.format": "xml"}, "file.format: is 'xml'; it must be one of lines, csv, json"),
         ({"file.format": "csv"}, "schema: is missing"),
@@ -105,10 +105,10 @@ def test_a_file_that_does_not_fit_stops_the_query(
         ({"file.format": "lines", "output": "rows", "file.header": "from"}, "file.header: is for records"),
     ],
 )
-def test_wrong_options_are_refused_by_name(
-    spark: SparkSession, tmp_path: Path, options: dict[str, str], told: str
+def test_wrong_options_are_rejected_by_name(
+    spark: SparkSession, tmp_path: Path, options: dict[str, str], message: str
 ) -> None:
-    with pytest.raises(OptionError) as refused:
+    with pytest.raises(OptionError) as rejected:
         read_stream(spark, {"path": str(tmp_path), **options})
 
-    assert str(refused.value).startswith(told)
+    assert str(rejected.value).startswith(message)

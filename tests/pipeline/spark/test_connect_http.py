@@ -1,4 +1,4 @@
-"""A topic to a web hook: each partition in order, equal keys at a replay, refused records in a topic."""
+"""A topic to a web hook: each partition in order, equal keys at a replay, rejected records in a topic."""
 
 import json
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from ottla.pipeline.connect import http_sink
 from ottla.pipeline.query import AvailableNow, QuerySettings
 from tests.pipeline.topics import fill, make_topic
-from tests.pipeline.web_hook import Asked, Reply, WebHook
+from tests.pipeline.web_hook import Reply, Request, WebHook
 
 pytestmark = pytest.mark.slow
 
@@ -44,43 +44,43 @@ def test_a_partition_keeps_its_order_and_a_replay_its_keys(
         fill(bootstrap, topic, [b"%d" % number for number in range(12)], partition=partition)
     frame = read(spark, bootstrap, topic, minPartitions="6")
 
-    def die_late(asked: Asked) -> Reply:
-        return Reply(status=503 if b"11" in asked.body else 200)
+    def crash_late(request: Request) -> Reply:
+        return Reply(status=503 if b"11" in request.body else 200)
 
-    hook.answer = die_late
+    hook.answer = crash_late
     with pytest.raises(Exception, match="answered 503"):
         send(frame, hook, checkpoint)
-    before, hook.asked = hook.asked, []
-    hook.answer = lambda _asked: Reply()
+    before, hook.requests = hook.requests, []
+    hook.answer = lambda _request: Reply()
     send(frame, hook, checkpoint)
 
     by_partition: dict[str, list[int]] = {}
-    for asked in hook.asked:
-        of = asked.headers["Idempotency-Key"].split("/")[2]
-        by_partition.setdefault(of, []).extend(json.loads(asked.body))
+    for request in hook.requests:
+        of = request.headers["Idempotency-Key"].split("/")[2]
+        by_partition.setdefault(of, []).extend(json.loads(request.body))
     assert by_partition == {f"{topic}-0": list(range(12)), f"{topic}-1": list(range(12))}
-    bodies = {asked.headers["Idempotency-Key"]: asked.body for asked in hook.asked}
-    assert before and all(bodies[asked.headers["Idempotency-Key"]] == asked.body for asked in before)
+    bodies = {request.headers["Idempotency-Key"]: request.body for request in hook.requests}
+    assert before and all(bodies[request.headers["Idempotency-Key"]] == request.body for request in before)
 
 
-def test_refused_records_are_in_the_topic_of_dead_letters(
+def test_rejected_records_are_in_the_topic_of_dead_letters(
     spark: SparkSession, bootstrap: str, hook: WebHook, checkpoint: str
 ) -> None:
-    topic, refused = make_topic(bootstrap), make_topic(bootstrap)
+    topic, rejected = make_topic(bootstrap), make_topic(bootstrap)
     fill(bootstrap, topic, [b"%d" % number for number in range(10)])
-    hook.answer = lambda asked: Reply(status=400 if b"7" in asked.body else 200)
+    hook.answer = lambda request: Reply(status=400 if b"7" in request.body else 200)
 
     send(
         read(spark, bootstrap, topic),
         hook,
         checkpoint,
         errors__tolerance="all",
-        errors__deadletterqueue__topic__name=refused,
+        errors__deadletterqueue__topic__name=rejected,
         kafka__bootstrap__servers=bootstrap,
     )
 
     letters = spark.read.format("ottla").option("kafka.bootstrap.servers", bootstrap)
-    (letter,) = letters.option("subscribe", refused).option("includeHeaders", "true").load().collect()
+    (letter,) = letters.option("subscribe", rejected).option("includeHeaders", "true").load().collect()
     headers = {one.key: bytes(one.value).decode() for one in letter.headers}
     assert bytes(letter.value) == b"7"
     assert headers["__connect.errors.topic"] == topic

@@ -110,12 +110,12 @@ def test_a_batch_that_is_read_again_has_the_same_rows(
     """An exactly-once sink may have the batch already, so added rows must not change it."""
     frame = read_stream(spark, {**sqlite_url(tmp_path), **BY_BOTH})
 
-    def die(number: int) -> None:
+    def crash(number: int) -> None:
         if number == 1:
             raise RuntimeError("died here")
 
     with pytest.raises(Exception, match="died here"):
-        run(frame, checkpoint, die)
+        run(frame, checkpoint, crash)
     insert(sqlite, 5)
 
     assert ids(run(frame, checkpoint)) == [list(range(11, 21)), list(range(21, 31))]
@@ -142,7 +142,7 @@ def test_a_table_is_read_whole_once_in_each_run(
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "message"),
     [
         ({"table": "fligths"}, "table: fligths does not exist"),
         ({"connection.url": "sqlite:/nowhere/a.db"}, "table flights: unable to open database file"),
@@ -154,9 +154,9 @@ def test_a_table_is_read_whole_once_in_each_run(
     ],
 )
 def test_missing_tables_and_columns_are_reported_before_the_start(
-    spark: SparkSession, sqlite: sqlite3.Connection, tmp_path: Path, options: dict[str, str], told: str
+    spark: SparkSession, sqlite: sqlite3.Connection, tmp_path: Path, options: dict[str, str], message: str
 ) -> None:
-    with pytest.raises((OptionError, TableError), match=f"^{told}"):
+    with pytest.raises((OptionError, TableError), match=f"^{message}"):
         read_stream(spark, {**sqlite_url(tmp_path), **BY_BOTH, **options})
 
 

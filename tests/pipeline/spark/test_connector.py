@@ -1,4 +1,4 @@
-"""Spark's own Kafka connector as a client of the cluster, and as the judge of `format("ottla")`.
+"""Spark's own Kafka connector as a client of the cluster, and as the reference for `format("ottla")`.
 
 Equal options give equal rows and schemas. Its jars come from Maven Central; without them or Maven these tests
 are skipped.
@@ -36,8 +36,11 @@ def begun_ms() -> int:
 
 
 @pytest.fixture(scope="module")
-def records(bootstrap: str, begun_ms: int) -> str:
-    """Make two partitions, with record `n` at the time `begun_ms + n`; nulls, headers, compression."""
+def source_topic(bootstrap: str, begun_ms: int) -> str:
+    """Return the name of a topic of two partitions, in which record n has the timestamp `begun_ms` + n.
+
+    Some records have null keys, null values or headers, and one partition is compressed.
+    """
     topic = make_topic(bootstrap, partitions=2)
     for partition, compression in enumerate(("none", "zstd")):
         producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5, "compression.type": compression})
@@ -118,9 +121,9 @@ CASES = (
 
 @pytest.mark.parametrize("name", CASES)
 def test_an_option_gives_the_same_rows_in_both_formats(
-    either: dict[str, Either], records: str, begun_ms: int, name: str
+    either: dict[str, Either], source_topic: str, begun_ms: int, name: str
 ) -> None:
-    options, expected = case(name, begun_ms, records)
+    options, expected = case(name, begun_ms, source_topic)
 
     frames = {format_name: one.read(**options) for format_name, one in either.items()}
     rows = {format_name: rows_of(frame) for format_name, frame in frames.items()}
@@ -148,16 +151,18 @@ FILTERS = (
 
 
 def test_where_gives_the_rows_of_a_filter_on_the_connector(
-    either: dict[str, Either], records: str, begun_ms: int
+    either: dict[str, Either], source_topic: str, begun_ms: int
 ) -> None:
     moments = [datetime.fromtimestamp((begun_ms + number) / 1000, UTC) for number in range(COUNT)]
     at = [moment.isoformat(timespec="milliseconds") for moment in moments]
-    whole = either["kafka"].read(subscribe=records, includeHeaders="true").cache()
+    whole = either["kafka"].read(subscribe=source_topic, includeHeaders="true").cache()
     try:
         for text in FILTERS:
-            where = text.format(topic=records, at=at)
+            where = text.format(topic=source_topic, at=at)
             for more in ({}, {"minPartitions": "5"}):
-                frame = either["ottla"].read(subscribe=records, includeHeaders="true", where=where, **more)
+                frame = either["ottla"].read(
+                    subscribe=source_topic, includeHeaders="true", where=where, **more
+                )
                 assert rows_of(frame) == rows_of(whole.where(where)), where
     finally:
         whole.unpersist()
@@ -178,16 +183,16 @@ def test_where_gives_the_rows_of_a_filter_on_the_connector(
     ],
     ids=lambda options: next(iter(options)),
 )
-def test_both_formats_refuse_the_same_options(
-    either: dict[str, Either], records: str, begun_ms: int, options: dict[str, str]
+def test_both_formats_reject_the_same_options(
+    either: dict[str, Either], source_topic: str, begun_ms: int, options: dict[str, str]
 ) -> None:
-    given = {name: text.format(topic=records, late=begun_ms + COUNT) for name, text in options.items()}
+    given = {name: text.format(topic=source_topic, late=begun_ms + COUNT) for name, text in options.items()}
 
     for one in either.values():
-        with pytest.raises(Exception) as refused:
-            one.read(subscribe=records, **given).collect()
+        with pytest.raises(Exception) as rejected:
+            one.read(subscribe=source_topic, **given).collect()
 
-        assert one.name == "kafka" or next(iter(given)).lower() in str(refused.value).lower()
+        assert one.name == "kafka" or next(iter(given)).lower() in str(rejected.value).lower()
 
 
 def test_only_committed_records_are_read_with_read_committed(
@@ -199,15 +204,15 @@ def test_only_committed_records_are_read_with_read_committed(
     for committed in (True, False, True):
         producer.begin_transaction()
         for number in range(5):
-            producer.produce(topic, b"%s %d" % (b"kept" if committed else b"taken back", number))
+            producer.produce(topic, b"%s %d" % (b"kept" if committed else b"aborted", number))
         producer.flush(60)  # records that the producer still holds when it aborts are never sent
         producer.commit_transaction(60) if committed else producer.abort_transaction(60)
 
-    for isolation, values in (("read_committed", 10), ("read_uncommitted", 15)):
+    for isolation, count in (("read_committed", 10), ("read_uncommitted", 15)):
         options = {"subscribe": topic, "kafka.isolation.level": isolation}
         rows = {name: rows_of(one.read(**options)) for name, one in either.items()}
 
-        assert len(rows["kafka"]) == values
+        assert len(rows["kafka"]) == count
         assert rows["ottla"] == rows["kafka"]
 
 
@@ -244,7 +249,7 @@ def test_both_formats_write_rows_to_the_same_partitions(
     assert found["ottla"] == found["kafka"]
 
 
-def test_the_connector_makes_a_topic_where_the_cluster_allows_it(
+def test_the_connector_creates_a_topic_where_the_cluster_allows_it(
     either: dict[str, Either], bootstrap: str
 ) -> None:
     topic = f"made-{uuid4().hex}"
@@ -254,7 +259,7 @@ def test_the_connector_makes_a_topic_where_the_cluster_allows_it(
     assert values_of(read_topic(bootstrap, topic)) == {b"0": 1, b"1": 1, b"2": 1}
 
 
-def test_the_connector_makes_no_topic_where_it_may_not(
+def test_the_connector_creates_no_topic_where_auto_creation_is_off(
     spark: SparkSession, connector: str, start_node: StartNode, tmp_path: Path
 ) -> None:
     node = start_node(tmp_path, "auto.create.topics.enable=false")
@@ -272,12 +277,12 @@ def test_the_connector_makes_no_topic_where_it_may_not(
     [("kafka", "kafka"), ("kafka", "ottla"), ("ottla", "kafka")],
     ids=["kafka to kafka", "kafka to ottla", "ottla to kafka"],
 )
-def test_a_stream_is_copied_batch_by_batch(
-    either: dict[str, Either], bootstrap: str, records: str, checkpoint: str, source: str, sink: str
+def test_a_stream_is_copied_micro_batch_by_micro_batch(
+    either: dict[str, Either], bootstrap: str, source_topic: str, checkpoint: str, source: str, sink: str
 ) -> None:
     topic = make_topic(bootstrap, partitions=2)
     stream = either[source].read_stream(
-        subscribe=records, startingOffsets="earliest", maxOffsetsPerTrigger="25", includeHeaders="true"
+        subscribe=source_topic, startingOffsets="earliest", maxOffsetsPerTrigger="25", includeHeaders="true"
     )
     rows = stream.select("key", "value", "headers", "partition")
 
@@ -287,15 +292,15 @@ def test_a_stream_is_copied_batch_by_batch(
     columns = ("key", "value", "headers", "partition", "offset")
     copies = rows_of(either["kafka"].read(subscribe=topic, includeHeaders="true").select("topic", *columns))
     originals = rows_of(
-        either["kafka"].read(subscribe=records, includeHeaders="true").select("topic", *columns)
+        either["kafka"].read(subscribe=source_topic, includeHeaders="true").select("topic", *columns)
     )
     assert [tuple(row)[1:] for row in copies] == [tuple(row)[1:] for row in originals]
 
 
 def test_the_connector_finds_offsets_as_a_member_of_a_group(
-    either: dict[str, Either], records: str, checkpoint: str
+    either: dict[str, Either], source_topic: str, checkpoint: str
 ) -> None:
-    stream = either["kafka"].read_stream(subscribe=records, startingOffsets="earliest")
+    stream = either["kafka"].read_stream(subscribe=source_topic, startingOffsets="earliest")
     either["kafka"].spark.conf.set("spark.sql.streaming.kafka.useDeprecatedOffsetFetching", "true")
     try:
         batches, _ = collect_batches(stream, checkpoint, lambda row: row.offset)
@@ -311,19 +316,19 @@ def test_the_connector_finds_offsets_as_a_member_of_a_group(
     ids=["kafka then ottla", "ottla then kafka"],
 )
 def test_a_query_that_one_format_began_continues_with_the_other(
-    either: dict[str, Either], records: str, tmp_path: Path, first: str, second: str
+    either: dict[str, Either], source_topic: str, tmp_path: Path, first: str, second: str
 ) -> None:
-    begun = either[first].read_stream(assign=json.dumps({records: [0]}), startingOffsets="earliest")
+    begun = either[first].read_stream(assign=json.dumps({source_topic: [0]}), startingOffsets="earliest")
     one, ends = collect_batches(begun, str(tmp_path / "first"), lambda row: (row.partition, row.offset))
 
     # The partition that the first one did not read is read from its beginning.
-    starts = json.dumps({records: {**ends[records], "1": -2}})
-    goes_on = either[second].read_stream(subscribe=records, startingOffsets=starts)
+    starts = json.dumps({source_topic: {**ends[source_topic], "1": -2}})
+    goes_on = either[second].read_stream(subscribe=source_topic, startingOffsets=starts)
     other, last = collect_batches(goes_on, str(tmp_path / "second"), lambda row: (row.partition, row.offset))
 
     assert one == [[(0, offset) for offset in range(COUNT)]]
     assert other == [[(1, offset) for offset in range(COUNT)]]
-    assert last == {records: {"0": COUNT, "1": COUNT}}
+    assert last == {source_topic: {"0": COUNT, "1": COUNT}}
 
 
 @pytest.mark.parametrize("name", FORMATS)

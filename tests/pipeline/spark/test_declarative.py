@@ -66,5 +66,5 @@ def test_a_declarative_pipeline_goes_from_topic_to_topic_exactly_once(
     rows = (
         spark.read.format("ottla").option("kafka.bootstrap.servers", bootstrap).option("subscribe", receipts)
     )
-    told = rows.option("kafka.isolation.level", "read_committed").load().orderBy("offset").collect()
-    assert [bytes(row.value) for row in told] == [b"receipt for 2 apples", b"receipt for 1 pear"]
+    found = rows.option("kafka.isolation.level", "read_committed").load().orderBy("offset").collect()
+    assert [bytes(row.value) for row in found] == [b"receipt for 2 apples", b"receipt for 1 pear"]

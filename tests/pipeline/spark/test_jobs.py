@@ -116,12 +116,12 @@ def test_a_stop_waits_for_the_batch_and_the_next_run_continues_behind_it(
 
     def stop_after_a_batch(status: JobStatus) -> None:
         if status.state is JobState.RUNNING:
-            asked.stop()
+            stopped.stop()
 
     for name in ("a", "b"):
         (tmp_path / "in" / f"{name}.json").write_text(json.dumps({"id": name == "b"}))
-        asked = JobRun(read_job_file(path), session=spark, report=stop_after_a_batch)
-        assert states(asked.run()) == {"copy": "STOPPED"}
+        stopped = JobRun(read_job_file(path), session=spark, report=stop_after_a_batch)
+        assert states(stopped.run()) == {"copy": "STOPPED"}
     finished = write_jobs(tmp_path, path.read_text() + "    trigger: {availableNow: true}\n")
     statuses = run(read_job_file(finished), session=spark)
 
@@ -181,8 +181,8 @@ def test_a_table_of_counts_is_kept_in_a_topic_exactly_once_and_its_jobs_have_met
     reader = spark.read.format("ottla").option("kafka.bootstrap.servers", bootstrap)
     rows = reader.option("subscribe", totals).option("kafka.isolation.level", "read_committed").load()
     assert reader.option("subscribe", copy).load().count() == 4
-    told = [(bytes(row.key), bytes(row.value)) for row in rows.orderBy("offset").collect()]
+    records = [(bytes(row.key), bytes(row.value)) for row in rows.orderBy("offset").collect()]
 
-    assert sorted(told[:2]) == [(b"anna", b"2"), (b"bert", b"1")] and told[2:] == [(b"anna", b"3")]
+    assert sorted(records[:2]) == [(b"anna", b"2"), (b"bert", b"1")] and records[2:] == [(b"anna", b"3")]
     assert lags == [0, 0, 0, 0]
     assert measured == {f"{totals}.totals", f"{totals}.copy"}

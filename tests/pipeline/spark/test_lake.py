@@ -50,7 +50,7 @@ def copy(frame: DataFrame, lake: Path, checkpoint: str, **options: str) -> Strea
 
 
 def ids(path: Path) -> list[int]:
-    """Return every row for a reader that knows nothing of batches."""
+    """Return the ids of all rows, as a reader finds them that does not know of batches."""
     return sorted(ds.dataset(path, format="parquet", partitioning="hive").to_table()["id"].to_pylist())
 
 
@@ -86,7 +86,7 @@ def test_a_query_that_dies_shows_no_row_twice_and_loses_none(
 ) -> None:
     lake, rename = tmp_path / "lake", Path.rename
 
-    def die(path: Path, target: Path = Path("batch=1")) -> object:
+    def crash(path: Path, target: Path = Path("batch=1")) -> object:
         if target.name != "batch=1":
             return rename(path, target)
         if point == "after the rename":
@@ -94,7 +94,9 @@ def test_a_query_that_dies_shows_no_row_twice_and_loses_none(
         raise RuntimeError("died here")
 
     with monkeypatch.context() as patched:
-        patched.setattr(*((sink, "measure") if point == "while rows are written" else (Path, "rename")), die)
+        patched.setattr(
+            *((sink, "measure") if point == "while rows are written" else (Path, "rename")), crash
+        )
         with pytest.raises(Exception, match="died here"):
             copy(stream(spark, inbox), lake, checkpoint).awaitTermination(TIMEOUT_S)
     there = {"while rows are written": 0, "before the rename": 10, "after the rename": 20}[point]
@@ -116,9 +118,11 @@ def test_batches_that_are_there_are_not_written_again(
     (Path(checkpoint) / "commits" / "2").unlink()
     (Path(checkpoint) / "commits" / ".2.crc").unlink()
     staged: list[int] = []
-    stage = directory.LakeDirectory.stage
+    staging_path = directory.LakeDirectory.staging_path
     monkeypatch.setattr(
-        directory.LakeDirectory, "stage", lambda self, batch: staged.append(batch) or stage(self, batch)
+        directory.LakeDirectory,
+        "staging_path",
+        lambda self, batch: staged.append(batch) or staging_path(self, batch),
     )
     add_file(inbox, 3)
 
@@ -131,7 +135,7 @@ def test_batches_that_are_there_are_not_written_again(
     assert ids(lake) == list(range(40))
 
 
-def test_a_query_with_another_checkpoint_is_refused(
+def test_a_query_with_another_checkpoint_is_rejected(
     spark: SparkSession, inbox: Path, tmp_path: Path, checkpoint: str
 ) -> None:
     lake = tmp_path / "lake"
@@ -144,7 +148,7 @@ def test_a_query_with_another_checkpoint_is_refused(
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "message"),
     [
         ({"partitionBy": "carier"}, r"partitionBy: names carier, but the columns are id, carrier"),
         ({"partitionBy": "id,carrier"}, r"partitionBy: names every column"),
@@ -153,14 +157,14 @@ def test_a_query_with_another_checkpoint_is_refused(
         ({"paht": "/lake"}, r"paht: is not an option here"),
     ],
 )
-def test_rows_unfit_for_the_layout_are_refused_before_the_start(
-    spark: SparkSession, inbox: Path, tmp_path: Path, checkpoint: str, options: dict[str, str], told: str
+def test_rows_unfit_for_the_layout_are_rejected_before_the_start(
+    spark: SparkSession, inbox: Path, tmp_path: Path, checkpoint: str, options: dict[str, str], message: str
 ) -> None:
-    with pytest.raises(OptionError, match=told):
+    with pytest.raises(OptionError, match=message):
         copy(stream(spark, inbox), tmp_path / "lake", checkpoint, **options)
 
 
-def test_a_column_with_the_name_of_the_directories_is_refused(
+def test_a_column_with_the_name_of_the_directories_is_rejected(
     spark: SparkSession, inbox: Path, tmp_path: Path, checkpoint: str
 ) -> None:
     frame = stream(spark, inbox).withColumnRenamed("id", "Batch")

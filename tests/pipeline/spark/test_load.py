@@ -74,7 +74,7 @@ def test_a_load_that_dies_leaves_no_gap_and_no_row_twice(
     fill(bootstrap, topic, values(0, 60))
     rename = Path.rename
 
-    def die(path: Path, target: Path) -> Path:
+    def crash(path: Path, target: Path) -> Path:
         if target.name != "batch=1":
             return rename(path, target)
         if point == "after the rename":
@@ -82,7 +82,7 @@ def test_a_load_that_dies_leaves_no_gap_and_no_row_twice(
         raise RuntimeError("died here")
 
     with monkeypatch.context() as patched:
-        patched.setattr(Path, "rename", die)
+        patched.setattr(Path, "rename", crash)
         with pytest.raises(RuntimeError, match="died here"):
             run(spark, bootstrap, lake, subscribe=topic, maxOffsetsPerBatch="20")
     assert numbers(lake) == list(range(20 if point == "before the rename" else 40))
@@ -148,7 +148,7 @@ def test_a_changed_manifest_is_an_error(spark: SparkSession, bootstrap: str, tmp
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "message"),
     [
         (
             {"partitionBy": "year"},
@@ -163,8 +163,8 @@ def test_a_changed_manifest_is_an_error(spark: SparkSession, bootstrap: str, tmp
         ),
     ],
 )
-def test_wrong_options_are_refused_by_name(
-    spark: SparkSession, tmp_path: Path, options: dict[str, str], told: str
+def test_wrong_options_are_rejected_by_name(
+    spark: SparkSession, tmp_path: Path, options: dict[str, str], message: str
 ) -> None:
-    with pytest.raises(OptionError, match=told):
+    with pytest.raises(OptionError, match=message):
         run(spark, "127.0.0.1:1", tmp_path / "lake", **{"subscribe": "t", **options})

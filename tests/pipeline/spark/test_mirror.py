@@ -1,4 +1,4 @@
-"""Mirrors of one cluster in another: rows, topics, settings, groups, circles, and a crash."""
+"""Mirrors of one cluster in another: rows, topics, settings, groups, cycles, and a crash."""
 
 from collections.abc import Iterator
 
@@ -113,7 +113,7 @@ def test_a_group_that_fails_over_reads_every_row_once(
 
 
 @pytest.mark.parametrize("policy", ["default", "identity"])
-def test_two_mirrors_of_a_topic_send_nothing_in_circles(
+def test_two_mirrors_of_a_topic_send_nothing_in_cycles(
     spark: SparkSession, a: Side, b: Side, checkpoint: str, policy: str
 ) -> None:
     name = new_name()

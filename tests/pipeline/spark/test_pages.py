@@ -21,7 +21,7 @@ from ottla.pipeline.jobs.job import Flow
 from ottla.pipeline.jobs.job_reader import read_job_file
 from ottla.pipeline.jobs.runner import run
 from tests.compat.servers import start_ottla
-from tests.pages import ROOT, differs, page_blocks
+from tests.pages import ROOT, missing_line, page_blocks
 from tests.pipeline.secured import PASSWORDS, secured
 from tests.pipeline.topics import fill, make_topic
 
@@ -112,13 +112,13 @@ def test_a_job_file_runs_as_the_page_says(spark: SparkSession, bootstrap: str, t
 
     run_shell(makes + validate, tmp_path, OTTLA_BOOTSTRAP=bootstrap)
     with contextlib.chdir(tmp_path):
-        told = run(read_job_file(file), session=spark)
+        reports = run(read_job_file(file), session=spark)
     seen = run_shell(f"{status}\n{looks}", tmp_path, OTTLA_BOOTSTRAP=bootstrap)
 
     assert start == "ottla start\n" and pipeline.startswith("ottla pipeline run shop.yaml")
-    assert [one.state.value for one in told] == ["FINISHED"]
+    assert [one.state.value for one in reports] == ["FINISHED"]
     [shown] = page_blocks("docs/jobs.md", "text")
-    assert differs(shown, seen) is None, seen
+    assert missing_line(shown, seen) is None, seen
     assert "bert\t1" in seen
 
 
@@ -150,13 +150,15 @@ def test_topics_of_one_cluster_are_copied_to_another_as_the_page_says(
         for old, new in addresses.items():
             makes, looks = makes.replace(old, new), looks.replace(old, new)
         run_shell(makes, tmp_path)
-        told = run(read_job_file(save("docs/mirror.md", "mirror.yaml", tmp_path, addresses)), session=spark)
+        reports = run(
+            read_job_file(save("docs/mirror.md", "mirror.yaml", tmp_path, addresses)), session=spark
+        )
         seen = run_shell(looks, tmp_path)
 
     assert mirror == "ottla pipeline run mirror.yaml"
-    assert [(one.job, one.state.value) for one in told] == [("a-to-b", "FINISHED")]
+    assert [(one.job, one.state.value) for one in reports] == [("a-to-b", "FINISHED")]
     [shown] = page_blocks("docs/mirror.md", "text")
-    assert differs(shown, seen) is None, seen
+    assert missing_line(shown, seen) is None, seen
 
 
 def test_the_stream_jobs_of_the_page_are_in_the_example() -> None:

@@ -64,7 +64,7 @@ def test_rows_arrive_while_their_batch_is_running(
         ("kafka", "ottla", "OPERATOR_OR_SINK_NOT_IN_ALLOWLIST"),
     ],
 )
-def test_spark_refuses_real_time_mode_for_sources_and_sinks_in_python(
+def test_spark_rejects_real_time_mode_for_sources_and_sinks_in_python(
     either: dict[str, Either], bootstrap: str, checkpoint: str, source: str, sink: str, reason: str
 ) -> None:
     topic = make_topic(bootstrap)

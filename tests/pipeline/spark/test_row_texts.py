@@ -44,7 +44,7 @@ IN_A_MAP = "map(TIMESTAMP(t || 'Z'), 1), map(DATE(t), 1), map(x'00ff', 1), map(s
 
 
 def in_texts(rows: DataFrame) -> list[Row]:
-    """Return the rows by Spark's own casts: Python lacks year 1 in some time zones, and NaN is not NaN."""
+    """Return the rows as texts that Spark casts: Python lacks year 1 in some time zones, and NaN != NaN."""
     return rows.select(*[column(name).cast("string").alias(name) for name in rows.columns]).collect()
 
 
@@ -61,8 +61,8 @@ def test_a_row_of_any_type_comes_back_from_its_record_and_a_record_stays_as_it_i
     records = to_records(rows)
     back = parse(records, schema=schema)
 
-    told = [json.loads(row.value) for row in records.collect()]
-    assert [one["a.b"] for one in told] == [
+    values = [json.loads(row.value) for row in records.collect()]
+    assert [one["a.b"] for one in values] == [
         "2024-02-28T16:47:00.123456Z",
         "2024-02-28T16:47:00.123Z",
         "2024-02-28T16:47:00.000Z",
@@ -70,7 +70,7 @@ def test_a_row_of_any_type_comes_back_from_its_record_and_a_record_stays_as_it_i
         "0001-01-01T00:00:00.000Z",
         "9999-12-31T23:59:59.999999Z",
     ]
-    assert [one["parts"]["times"][0] + "Z" for one in told] == [one["a.b"] for one in told]
+    assert [one["parts"]["times"][0] + "Z" for one in values] == [one["a.b"] for one in values]
     assert in_texts(back) == in_texts(rows)
     assert to_records(back).collect() == records.collect()
     assert mapped(rows, RecordMapping()).collect() == records.collect()

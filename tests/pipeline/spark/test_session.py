@@ -14,15 +14,15 @@ from tests.pipeline.topics import fill, make_topic
 
 
 def test_the_format_is_known_without_register(spark: SparkSession) -> None:
-    told = {}
+    messages = {}
     for name in ("ottla", "ottlaa"):
         # Our source asks for its options; the tests of the source check how.
         with pytest.raises(Exception) as error:
             spark.read.format(name).load()
-        told[name] = str(error.value)
+        messages[name] = str(error.value)
 
-    assert "DATA_SOURCE_NOT_FOUND" in told["ottlaa"]
-    assert "DATA_SOURCE_NOT_FOUND" not in told["ottla"]
+    assert "DATA_SOURCE_NOT_FOUND" in messages["ottlaa"]
+    assert "DATA_SOURCE_NOT_FOUND" not in messages["ottla"]
 
 
 def test_the_format_is_known_in_every_thread(spark: SparkSession, bootstrap: str, tmp_path: Path) -> None:

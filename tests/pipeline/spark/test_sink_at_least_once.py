@@ -1,4 +1,4 @@
-"""The sink without transactions: columns, partitions, topics, batches and streams, and refusals."""
+"""The sink without transactions: columns, partitions, topics, batches and streams, and invalid input."""
 
 import datetime
 from pathlib import Path
@@ -9,11 +9,16 @@ from confluent_kafka import TIMESTAMP_CREATE_TIME
 from pyspark.sql import DataFrame, SparkSession
 
 from ottla.pipeline.columns.murmur2 import murmur2
+from tests.compat import batches
+from tests.compat.topics import leader_of
+from tests.compat.wire_client import WireClient, only
 from tests.pipeline.spark.file_streams import stream_of_files
 from tests.pipeline.spark.topic_rows import read_topic, values_of
 from tests.pipeline.topics import make_topic
 
 pytestmark = pytest.mark.slow
+
+CODEC_BITS = 7  # of the attributes of a batch
 
 
 def save(frame: DataFrame, bootstrap: str, **options: str) -> None:
@@ -71,8 +76,11 @@ def test_a_column_names_the_topic_and_an_option_wins_over_it(spark: SparkSession
     assert values_of(read_topic(bootstrap, topics[1])) == {b"a": 1, b"b": 2}
 
 
-@pytest.mark.parametrize("compression", ["gzip", "snappy", "lz4", "zstd"])
-def test_batches_are_compressed(spark: SparkSession, bootstrap: str, compression: str) -> None:
+@pytest.mark.parametrize(
+    ("compression", "codec"),
+    [("gzip", batches.GZIP), ("snappy", batches.SNAPPY), ("lz4", batches.LZ4), ("zstd", batches.ZSTD)],
+)
+def test_batches_are_compressed(spark: SparkSession, bootstrap: str, compression: str, codec: int) -> None:
     topic = make_topic(bootstrap)
 
     save(
@@ -83,6 +91,25 @@ def test_batches_are_compressed(spark: SparkSession, bootstrap: str, compression
     )
 
     assert len(values_of(read_topic(bootstrap, topic))) == 100
+    assert codecs_of(bootstrap, topic) == {codec}
+
+
+def codecs_of(bootstrap: str, topic: str) -> set[int]:
+    """Return the compression codecs of the batches of a topic of one partition."""
+    wanted = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1 << 20}
+    with WireClient(leader_of(bootstrap, topic)) as client:
+        answer = client.call(
+            "fetch",
+            12,
+            replica_id=-1,
+            max_wait_ms=0,
+            min_bytes=1,
+            max_bytes=1 << 20,
+            session_epoch=-1,
+            topics=[{"topic": topic, "partitions": [wanted]}],
+        )
+    headers = batches.read_headers(only(only(answer.responses).partitions).records)
+    return {header["attributes"] & CODEC_BITS for header in headers}
 
 
 @pytest.mark.parametrize("mode", ["append", "complete"])
@@ -110,20 +137,22 @@ def test_a_stream_is_written(
     assert values_of(read_topic(bootstrap, topic)) == expected
 
 
-def refusal(frame: DataFrame, bootstrap: str, **options: str) -> str:
-    with pytest.raises(Exception) as refused:
+def rejection(frame: DataFrame, bootstrap: str, **options: str) -> str:
+    with pytest.raises(Exception) as rejected:
         save(frame, bootstrap, **options)
-    return str(refused.value)
+    return str(rejected.value)
 
 
 def test_errors_are_named_before_a_task_begins(spark: SparkSession, bootstrap: str) -> None:
     frame = spark.range(1).selectExpr("string(id) value")
 
-    assert "topic: is neither an option nor a column" in refusal(frame, bootstrap)
-    assert "subscribe: is an option of the source" in refusal(frame, bootstrap, subscribe="t")
-    assert "value: is a column that is required in every row" in refusal(spark.range(1), bootstrap, topic="t")
+    assert "topic: is neither an option nor a column" in rejection(frame, bootstrap)
+    assert "subscribe: is an option of the source" in rejection(frame, bootstrap, subscribe="t")
+    assert "value: is a column that is required in every row" in rejection(
+        spark.range(1), bootstrap, topic="t"
+    )
     wrong = spark.range(1).selectExpr("string(id) value", "id partition")
-    assert "partition: is a column of type int64, but must be int" in refusal(wrong, bootstrap, topic="t")
+    assert "partition: is a column of type int64, but must be int" in rejection(wrong, bootstrap, topic="t")
     with pytest.raises(Exception, match="mode: overwrite is not supported"):
         options = {"kafka.bootstrap.servers": bootstrap, "topic": "t"}
         frame.write.format("ottla").mode("overwrite").options(**options).save()
@@ -132,6 +161,6 @@ def test_errors_are_named_before_a_task_begins(spark: SparkSession, bootstrap: s
 def test_a_topic_that_does_not_exist_is_named(spark: SparkSession, bootstrap: str) -> None:
     frame = spark.range(1).selectExpr("string(id) value")
 
-    told = refusal(frame, bootstrap, topic="nowhere", **{"kafka.retry.backoff.ms": "1"})
+    message = rejection(frame, bootstrap, topic="nowhere", **{"kafka.retry.backoff.ms": "1"})
 
-    assert "topic: nowhere does not exist" in told
+    assert "topic: nowhere does not exist" in message

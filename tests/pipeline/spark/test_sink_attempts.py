@@ -44,13 +44,13 @@ def rows_of(attempt: int, folder: Path) -> Iterator[pa.RecordBatch]:
 
 
 def write(writer: StreamWriter, attempt: int, folder: Path) -> WriterCommitMessage:
-    """Do the work of a task with the writer that was sent to it."""
+    """Write the rows of an attempt, as a task does with the writer that was sent to it."""
     with mock.patch.object(sink_task, "gather", iter):  # otherwise no row would be sent in the middle
         return writer.write(rows_of(attempt, folder))
 
 
 def write_half(writer: StreamWriter) -> WriterCommitMessage:
-    """Do the work of a task whose rows end in a failure after some of them were sent."""
+    """Write as a task does whose rows end in a failure after some of them were sent."""
 
     def half() -> Iterator[pa.RecordBatch]:
         yield pa.record_batch({"value": pa.array(ROWS)})
@@ -63,16 +63,18 @@ def write_half(writer: StreamWriter) -> WriterCommitMessage:
 @contextmanager
 def query_of(context: SparkContext) -> Iterator[None]:
     """Set the properties that a streaming query gives to its tasks."""
-    told = {
+    expected = {
         sink_task.BATCH_ID: "0",
         sink_task.QUERY_ID: str(uuid4()),
         sink_task.JOB_GROUP: str(uuid4()),
     }
-    for key, value in told.items():
+    for key, value in expected.items():
         context.setLocalProperty(key, value)
-    yield
-    for key in told:
-        context.setLocalProperty(key, None)  # type: ignore[arg-type]
+    try:
+        yield
+    finally:
+        for key in expected:
+            context.setLocalProperty(key, None)  # type: ignore[arg-type]
 
 
 def writer_to(bootstrap: str, topic: str, name: str) -> StreamWriter:

@@ -5,7 +5,13 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.pipeline.spark.crash_queries import BATCHES, check_rows, copy_of, faulty_options, run_to_the_end
+from tests.pipeline.spark.crash_queries import (
+    BATCHES,
+    check_rows,
+    faulty_options,
+    query_starter,
+    run_to_the_end,
+)
 from tests.pipeline.spark.faulty_sink import POINTS, FaultyDataSource
 from tests.thorough import THOROUGH
 
@@ -26,9 +32,9 @@ def test_rows_are_there_once_after_a_fault(
     spark: SparkSession, bootstrap: str, tmp_path: Path, point: str
 ) -> None:
     spark.dataSource.register(FaultyDataSource)
-    options = faulty_options(bootstrap, tmp_path, point, "nothing")
+    options = faulty_options(bootstrap, tmp_path, point, "exception")
 
-    failures = run_to_the_end(copy_of(spark, tmp_path, format="faulty", **options))
+    failures = run_to_the_end(query_starter(spark, tmp_path, format="faulty", **options))
 
     assert Path(options["fault.flag"]).exists()
     assert len(failures) == 1 and f"fault: {point}" in failures[0]
@@ -41,7 +47,7 @@ def test_a_worker_is_killed_in_the_middle_of_a_task(
     spark.dataSource.register(FaultyDataSource)
     options = faulty_options(bootstrap, tmp_path, "in the middle of a task", "worker")
 
-    failures = run_to_the_end(copy_of(spark, tmp_path, format="faulty", **options))
+    failures = run_to_the_end(query_starter(spark, tmp_path, format="faulty", **options))
 
     assert len(failures) == 1
     check_rows(bootstrap, options["topic"], BATCHES)

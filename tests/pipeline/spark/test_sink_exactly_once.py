@@ -1,4 +1,4 @@
-"""Exactly once without failures: streams, foreachBatch in update mode, and refusals."""
+"""Exactly once without failures: streams, foreachBatch in update mode, and invalid input."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,7 +12,7 @@ from ottla.pipeline.client.client_settings import Role
 from ottla.pipeline.client.group_offsets import committed_offsets
 from ottla.pipeline.client.transactions import Transactions
 from ottla.pipeline.sink.commit_record import decode_record
-from ottla.pipeline.sink.sink_cluster import ANCHOR
+from ottla.pipeline.sink.sink_cluster import RECORD_PARTITION
 from ottla.pipeline.spark.active_session import activate
 from tests.pipeline.conftest import MakeClient
 from tests.pipeline.spark.file_streams import stream_of_files
@@ -45,7 +45,7 @@ def run(frame: DataFrame, checkpoint: str, options: dict[str, str]) -> Streaming
     return query
 
 
-def refused(run: Callable[[], object]) -> str:
+def rejected(run: Callable[[], object]) -> str:
     with pytest.raises(Exception) as error:
         run()
     return str(error.value)
@@ -59,7 +59,7 @@ def test_a_stream_is_written_once_and_its_record_shows_the_batch(
     query = run(stream_of_files(spark, tmp_path, BATCHES), checkpoint, once(bootstrap, name, topic=topic))
 
     assert values_of(read_topic(bootstrap, topic)) == {b"a": 1, b"b": 2, b"c": 1, b"d": 1}
-    offset = committed_offsets(client(), name)[ANCHOR]
+    offset = committed_offsets(client(), name)[RECORD_PARTITION]
     record = decode_record(offset.metadata)
     assert (offset.offset, record.batch_id, str(record.query_id)) == (3, 2, query.id)
     assert len(record.participants) == 1
@@ -98,14 +98,14 @@ def test_an_id_belongs_to_one_query_unless_an_option_takes_it_over(
     options = once(bootstrap, name, topic=topic)
     run(frame, str(tmp_path / "first"), options)
 
-    told = refused(lambda: run(frame, str(tmp_path / "second"), options))
+    message = rejected(lambda: run(frame, str(tmp_path / "second"), options))
     run(frame, str(tmp_path / "second"), {**options, "transactional.id.takeover": "true"})
 
-    assert "transactional.id: belongs to query" in told
+    assert "transactional.id: belongs to query" in message
     assert values_of(read_topic(bootstrap, topic)) == {b"a": 2}
 
 
-def test_a_second_write_of_a_batch_under_one_id_is_refused(
+def test_a_second_write_of_a_batch_under_one_id_is_rejected(
     spark: SparkSession, bootstrap: str, checkpoint: str, tmp_path: Path
 ) -> None:
     topic = make_topic(bootstrap)
@@ -122,12 +122,12 @@ def test_a_second_write_of_a_batch_under_one_id_is_refused(
         .trigger(availableNow=True)
         .start()
     )
-    told = refused(query.awaitTermination)
+    message = rejected(query.awaitTermination)
 
-    assert "transactional.id: has already written batch 0" in told
+    assert "transactional.id: has already written batch 0" in message
 
 
-def test_a_write_under_another_job_group_is_refused(
+def test_a_write_under_another_job_group_is_rejected(
     spark: SparkSession, bootstrap: str, checkpoint: str, tmp_path: Path
 ) -> None:
     """Its run is unknown, so it might be the second write of its batch."""
@@ -145,13 +145,13 @@ def test_a_write_under_another_job_group_is_refused(
         .trigger(availableNow=True)
         .start()
     )
-    told = refused(query.awaitTermination)
+    message = rejected(query.awaitTermination)
 
-    assert "spark.jobGroup.id: is not the id that Spark gives each run of a query" in told
+    assert "spark.jobGroup.id: is not the id that Spark gives each run of a query" in message
     assert values_of(read_topic(bootstrap, topic)) == {}
 
 
-def test_options_that_prevent_exactly_once_are_refused_by_name(
+def test_options_that_prevent_exactly_once_are_rejected_by_name(
     spark: SparkSession, bootstrap: str, checkpoint: str, tmp_path: Path
 ) -> None:
     topic = make_topic(bootstrap)
@@ -159,15 +159,15 @@ def test_options_that_prevent_exactly_once_are_refused_by_name(
     frame = stream_of_files(spark, tmp_path, [["a"]])
 
     batch = spark.range(1).selectExpr("string(id) value")
-    told = refused(lambda: batch.write.format("ottla").mode("append").options(**options).save())
-    assert "exactly_once is for streams" in told
+    message = rejected(lambda: batch.write.format("ottla").mode("append").options(**options).save())
+    assert "exactly_once is for streams" in message
 
-    told = refused(lambda: run(frame, checkpoint, {**options, "asyncProgressTrackingEnabled": "true"}))
-    assert "does not support async progress tracking" in told  # Spark's own error, before ours
-    told = refused(
+    message = rejected(lambda: run(frame, checkpoint, {**options, "asyncProgressTrackingEnabled": "true"}))
+    assert "does not support async progress tracking" in message  # Spark's own error, before ours
+    message = rejected(
         lambda: run(frame, checkpoint, {**options, "_asyncProgressTrackingOverrideSinkSupportCheck": "true"})
     )
-    assert "_asyncProgressTrackingOverrideSinkSupportCheck: is not supported by this sink" in told
+    assert "_asyncProgressTrackingOverrideSinkSupportCheck: is not supported by this sink" in message
 
     assert values_of(read_topic(bootstrap, topic)) == {}
 
@@ -184,13 +184,13 @@ def speculating(spark: SparkSession) -> Iterator[SparkSession]:
     activate(spark)
 
 
-def test_a_session_that_speculates_is_refused_by_name(
+def test_a_session_that_speculates_is_rejected_by_name(
     speculating: SparkSession, bootstrap: str, checkpoint: str, tmp_path: Path
 ) -> None:
     topic = make_topic(bootstrap)
     frame = stream_of_files(speculating, tmp_path, [["a"]])
 
-    told = refused(lambda: run(frame, checkpoint, once(bootstrap, f"T.{uuid4().hex}", topic=topic)))
+    message = rejected(lambda: run(frame, checkpoint, once(bootstrap, f"T.{uuid4().hex}", topic=topic)))
 
-    assert "spark.speculation: must be false" in told
+    assert "spark.speculation: must be false" in message
     assert values_of(read_topic(bootstrap, topic)) == {}

@@ -9,12 +9,12 @@ import pytest
 from pyspark.sql import SparkSession
 
 from ottla.node.coordinators.key_partition import partition_for
-from tests.integration.cluster.conftest import Cluster, written
+from tests.integration.cluster.conftest import Cluster, write_cluster
 from tests.pipeline.spark.crash_queries import (
     BATCHES,
     check_rows,
-    copy_of,
     faulty_options,
+    query_starter,
     run_to_the_end,
     wait_for,
 )
@@ -22,8 +22,8 @@ from tests.pipeline.spark.faulty_sink import FaultyDataSource
 
 pytestmark = pytest.mark.slow
 
-COORDINATORS = "__transaction_state"
-COORDINATORS_COUNT = 50  # Kafka's default
+TRANSACTION_TOPIC = "__transaction_state"
+TRANSACTION_PARTITIONS = 50  # Kafka's default
 
 
 @pytest.mark.parametrize("point", ["in the middle of a task", "in the middle of rolling forward"])
@@ -32,8 +32,8 @@ def test_a_query_that_is_stopped_in_the_middle_of_a_batch_continues(
 ) -> None:
     spark.dataSource.register(FaultyDataSource)
     goes_on = tmp_path / "goes-on"
-    options = faulty_options(bootstrap, tmp_path, point, "nobody", **{"fault.waits_for": str(goes_on)})
-    start = copy_of(spark, tmp_path, format="faulty", **options)
+    options = faulty_options(bootstrap, tmp_path, point, "none", **{"fault.waits_for": str(goes_on)})
+    start = query_starter(spark, tmp_path, format="faulty", **options)
 
     query = start()
     wait_for(tmp_path / "flag", query)
@@ -52,7 +52,7 @@ def test_a_query_that_is_stopped_in_the_middle_of_a_batch_continues(
 
 @pytest.fixture(scope="module")
 def nodes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    three = written(tmp_path_factory.mktemp("nodes"), 3)
+    three = write_cluster(tmp_path_factory.mktemp("nodes"), 3)
     three.start(0, 1, 2)
     yield three
     three.stop()
@@ -71,15 +71,15 @@ def test_a_node_that_is_killed_costs_no_row_and_no_failure(
     spark.dataSource.register(FaultyDataSource)
     goes_on = tmp_path / "goes-on"
     options = faulty_options(
-        nodes.bootstrap, tmp_path, point, "nobody", copies=3, **{"fault.waits_for": str(goes_on)}
+        nodes.bootstrap, tmp_path, point, "none", replicas=3, **{"fault.waits_for": str(goes_on)}
     )
 
-    query = copy_of(spark, tmp_path, format="faulty", **options)()
+    query = query_starter(spark, tmp_path, format="faulty", **options)()
     wait_for(tmp_path / "flag", query)
-    deciding = partition_for(options["transactional.id"] + "-c", COORDINATORS_COUNT)
+    deciding = partition_for(options["transactional.id"] + "-c", TRANSACTION_PARTITIONS)
     victim = {
         "in the middle of a task": leader_of(nodes, options["topic"], 1),
-        "before the decision": leader_of(nodes, COORDINATORS, deciding),
+        "before the decision": leader_of(nodes, TRANSACTION_TOPIC, deciding),
     }[point]
     nodes.kill(victim)
     goes_on.touch()

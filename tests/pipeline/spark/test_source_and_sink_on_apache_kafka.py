@@ -55,7 +55,7 @@ test_a_batch_by_offsets = test_source_batch.test_sql_reads_a_view
 test_a_load = test_load.test_a_load_continues_where_the_last_one_ended
 test_a_load_by_time = test_load.test_rows_are_laid_out_by_date_and_hour_of_utc
 test_a_record_of_a_batch = test_sink_exactly_once.test_a_stream_is_written_once_and_its_record_shows_the_batch
-test_dead_letters = test_connect_http.test_refused_records_are_in_the_topic_of_dead_letters
+test_dead_letters = test_connect_http.test_rejected_records_are_in_the_topic_of_dead_letters
 test_a_join = test_stream_functions.test_each_batch_sees_the_table_as_it_is_when_the_batch_begins
 
 
@@ -73,7 +73,7 @@ def test_a_decided_batch_whose_transactions_expired_stops_the_query_by_name(
     sink = Sink(bootstrap, make_topic(bootstrap), transaction_timeout_ms=SHORT_TIMEOUT_MS)
     (task,) = decide_only(sink, 0, "a")
     cluster = KafkaSinkCluster(sink.cluster)
-    while (told := cluster.describe([task.name])[task.name]) and told.state == "Ongoing":
+    while (described := cluster.describe([task.name])[task.name]) and described.state == "Ongoing":
         time.sleep(0.05)
     options = {
         "kafka.bootstrap.servers": bootstrap,

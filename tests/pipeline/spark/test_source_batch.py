@@ -1,4 +1,4 @@
-"""`spark.read.format("ottla")`: the rows of a batch, its columns, its interfaces, and its refusals."""
+"""`spark.read.format("ottla")`: the rows of a batch, its columns, its interfaces, and invalid options."""
 
 import subprocess
 import sys
@@ -187,7 +187,7 @@ def test_a_table_of_the_catalog_is_written_by_sql_and_by_frames(spark: SparkSess
         spark.sql("DROP TABLE copies_table")
 
 
-def test_a_table_that_declares_columns_is_refused_as_it_has_no_options(
+def test_a_table_that_declares_columns_is_rejected_as_it_has_no_options(
     spark: SparkSession, bootstrap: str
 ) -> None:
     spark.sql(
@@ -203,7 +203,7 @@ def test_a_table_that_declares_columns_is_refused_as_it_has_no_options(
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "message"),
     [
         ({"startingOfsets": "earliest"}, "startingofsets: is not an option of this source; startingOffsets?"),
         ({"maxOffsetsPerTrigger": "0"}, "maxOffsetsPerTrigger: is 0; it must be from 1"),
@@ -220,13 +220,13 @@ def test_a_table_that_declares_columns_is_refused_as_it_has_no_options(
         ),
     ],
 )
-def test_invalid_options_are_refused_by_name(
-    spark: SparkSession, bootstrap: str, options: dict[str, str], told: str
+def test_invalid_options_are_rejected_by_name(
+    spark: SparkSession, bootstrap: str, options: dict[str, str], message: str
 ) -> None:
-    with pytest.raises(PySparkException) as refused:
+    with pytest.raises(PySparkException) as rejected:
         read(spark, bootstrap, **{"subscribe": "t", **options}).collect()
 
-    assert told in str(refused.value)
+    assert message in str(rejected.value)
 
 
 OVER_CONNECT = """

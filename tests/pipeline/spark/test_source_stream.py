@@ -101,8 +101,8 @@ def test_a_query_from_the_end_misses_no_record_written_while_it_is_down(
 def _committed(bootstrap: str, group_id: str, topic: str) -> dict[int, int]:
     """Return the offsets that lag tools see of a group."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    asked = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group_id)])
-    found = asked[group_id].result(TIMEOUT_S).topic_partitions
+    futures = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group_id)])
+    found = futures[group_id].result(TIMEOUT_S).topic_partitions
     return {one.partition: one.offset for one in found if one.topic == topic}
 
 
@@ -127,7 +127,7 @@ def test_a_leader_that_dies_while_it_is_read_loses_no_row(
     spark: SparkSession, checkpoint: str, ottla_cluster_factory: Callable[..., Nodes]
 ) -> None:
     nodes = ottla_cluster_factory(nodes=3)
-    topic = make_topic(nodes.bootstrap, partitions=3, copies=3)
+    topic = make_topic(nodes.bootstrap, partitions=3, replicas=3)
     for partition in range(3):
         fill(nodes.bootstrap, topic, HUNDRED, partition=partition)
     query = Query(
@@ -223,7 +223,7 @@ def test_a_filter_of_a_stream_stays_in_its_query(
     assert sorted(int(row.value) for row in spark.table("filtered_stream").collect()) == [*range(13, 20)]
 
 
-def test_a_stream_refuses_an_end_by_name(spark: SparkSession, bootstrap: str, checkpoint: str) -> None:
+def test_a_stream_rejects_an_end_by_name(spark: SparkSession, bootstrap: str, checkpoint: str) -> None:
     query = Query(spark, bootstrap, checkpoint, subscribe="t", endingOffsets="latest")
 
     with pytest.raises(

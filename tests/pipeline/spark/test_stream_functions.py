@@ -130,7 +130,7 @@ def test_each_batch_sees_the_table_as_it_is_when_the_batch_begins(
     assert seen == ["Orchard Field", "O'Hare", None]
 
 
-def test_invalid_arguments_are_refused_by_name(spark: SparkSession) -> None:
+def test_invalid_arguments_are_rejected_by_name(spark: SparkSession) -> None:
     rows = spark.createDataFrame([("UA", 1, NOON)], "carrier STRING, count LONG, at TIMESTAMP")
     times = {"time": "at", "watermark": "1 hour"}
 

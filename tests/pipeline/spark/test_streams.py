@@ -19,7 +19,7 @@ from tests.pipeline.spark import flights_in_pandas
 from tests.pipeline.spark.job_runs import run_jobs
 from tests.pipeline.spark.new_york import LATER, airports, flights_as_sent, to_values, weather_as_sent
 from tests.pipeline.spark.topic_rows import read_topic
-from tests.pipeline.topics import fill_keys
+from tests.pipeline.topics import delete_topic, fill_keys
 
 pytestmark = pytest.mark.slow
 
@@ -57,22 +57,24 @@ def ran(spark: SparkSession, bootstrap: str, tmp_path_factory: pytest.TempPathFa
     file = read_job_file(path, {"OTTLA_BOOTSTRAP": bootstrap})
     outputs = [job.work.sink.options["topic"] for job in file.jobs if isinstance(job.work, Flow)]
     flights, weather = flights_as_sent(), weather_as_sent()
-    make_topics(bootstrap, ["flights", "weather", "airports", *outputs])
-    send_flights(bootstrap, flights[:-LATER])
-    fill_keys(
-        bootstrap, "weather", list(zip(weather["origin"], to_values(weather, weather.columns), strict=True))
-    )
-    there = airports()
-    fill_keys(bootstrap, "airports", list(zip(there["faa"], to_values(there, there.columns), strict=True)))
-    fill_keys(bootstrap, "airports", [(RENAMED["faa"], json.dumps(RENAMED).encode()), (CLOSED, None)])
+    topics = ["flights", "weather", "airports", *outputs]
+    make_topics(bootstrap, topics)
+    try:
+        send_flights(bootstrap, flights[:-LATER])
+        values = to_values(weather, weather.columns)
+        fill_keys(bootstrap, "weather", list(zip(weather["origin"], values, strict=True)))
+        there = airports()
+        values = to_values(there, there.columns)
+        fill_keys(bootstrap, "airports", list(zip(there["faa"], values, strict=True)))
+        fill_keys(bootstrap, "airports", [(RENAMED["faa"], json.dumps(RENAMED).encode()), (CLOSED, None)])
 
-    run_jobs(file, spark, *(job.name for job in file.jobs))
+        run_jobs(file, spark, *(job.name for job in file.jobs))
 
-    written = {topic: rows_of(bootstrap, topic) for topic in outputs}
-    yield Ran(flights=flights, weather=weather, written=written, file=file, bootstrap=bootstrap)
-    admin = AdminClient({"bootstrap.servers": bootstrap})
-    for deleted in admin.delete_topics(["flights", "weather", "airports", *outputs]).values():
-        deleted.result(TIMEOUT_S)
+        written = {topic: rows_of(bootstrap, topic) for topic in outputs}
+        yield Ran(flights=flights, weather=weather, written=written, file=file, bootstrap=bootstrap)
+    finally:
+        for topic in topics:
+            delete_topic(bootstrap, topic)
 
 
 def make_topics(bootstrap: str, names: Sequence[str]) -> None:
@@ -145,7 +147,7 @@ def test_windows_that_change_are_the_table_of_a_compacted_topic(spark: SparkSess
 
     table = pd.DataFrame([json.loads(row.value) for row in latest(records).collect()])
 
-    assert len(table) < len(ran.written["delays-by-day"]), "some were told more than once"
+    assert len(table) < len(ran.written["delays-by-day"]), "some windows were written more than once"
     for name in ("window_start", "window_end"):
         table[name] = pd.to_datetime(table[name])
     assert_same(table, counted, ["origin", "window_start"])
@@ -200,13 +202,13 @@ def test_sessions_end_with_a_pause(ran: Ran) -> None:
 
 
 def test_user_defined_state_can_be_read(spark: SparkSession, ran: Ran) -> None:
-    told, known = flights_in_pandas.streaks(first(ran), 30, 3)
+    rows_of_pandas, known = flights_in_pandas.streaks(first(ran), 30, 3)
 
     rows = ran.written["late-planes"][["key", "at", "value", "streak"]].values.tolist()
     state = read_state(spark, ran.checkpoint("late-planes"), variable=STREAK_STATE).collect()
 
-    assert sorted(map(tuple, rows)) == sorted(told)
-    assert len(told) > 0
+    assert sorted(map(tuple, rows)) == sorted(rows_of_pandas)
+    assert len(rows_of_pandas) > 0
     assert {row["key"]: (row["rows"], row["over"], row["streak"]) for row in state} == known
 
 
@@ -220,9 +222,9 @@ def test_a_second_run_continues_with_the_state_and_with_the_present_table(
 
     run_jobs(ran.file, spark, "late-planes", "with-airports")
 
-    told, known = flights_in_pandas.streaks(ran.flights, 30, 3)
+    rows_of_pandas, known = flights_in_pandas.streaks(ran.flights, 30, 3)
     rows = rows_of(ran.bootstrap, "late-planes")[["key", "at", "value", "streak"]].values.tolist()
-    assert sorted(map(tuple, rows)) == sorted(told)
+    assert sorted(map(tuple, rows)) == sorted(rows_of_pandas)
     state = read_state(spark, ran.checkpoint("late-planes"), variable=STREAK_STATE).collect()
     assert {row["key"]: (row["rows"], row["over"], row["streak"]) for row in state} == known
     joined = rows_of(ran.bootstrap, "flights-with-airports")

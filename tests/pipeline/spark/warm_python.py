@@ -31,11 +31,11 @@ server = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
 server.connect({address!r})
 arguments = [argument.encode(errors="surrogateescape") for argument in sys.argv[1:]]
 environment = [b"=".join(item) for item in posix.environ.items()]
-told = b"\\0".join([posix.getcwdb(), b"%d" % len(arguments), *arguments, *environment])
+request = b"\\0".join([posix.getcwdb(), b"%d" % len(arguments), *arguments, *environment])
 streams = b"".join(stream.to_bytes(4, sys.byteorder) for stream in {streams})
 rights = (_socket.SOL_SOCKET, _socket.SCM_RIGHTS, streams)
-server.sendmsg([len(told).to_bytes({length_bytes}, "big")], [rights])
-server.sendall(told)
+server.sendmsg([len(request).to_bytes({length_bytes}, "big")], [rights])
+server.sendall(request)
 code = server.recv(1)
 posix._exit(code[0] if code else 1)
 """
@@ -95,23 +95,23 @@ def serve(address: str) -> None:
         readable, _, _ = select.select([sys.stdin, listener], [], [])
         if sys.stdin in readable:
             return
-        asking, _ = listener.accept()
+        client, _ = listener.accept()
         beside = os.fork()
         if beside == 0:
             listener.close()
-            answer(asking)
-        asking.close()
+            answer(client)
+        client.close()
         waiting = {pid for pid in (*waiting, beside) if os.waitpid(pid, os.WNOHANG) == (0, 0)}
 
 
-def answer(asking: socket.socket) -> None:
+def answer(client: socket.socket) -> None:
     """Fork the requested process, kill it if the client ends, and report how it ended."""
-    head, streams, _, _ = socket.recv_fds(asking, LENGTH_BYTES, len(STREAMS))
-    told = asking.recv(int.from_bytes(head, "big"), socket.MSG_WAITALL).split(b"\0")
+    head, streams, _, _ = socket.recv_fds(client, LENGTH_BYTES, len(STREAMS))
+    request = client.recv(int.from_bytes(head, "big"), socket.MSG_WAITALL).split(b"\0")
     child = os.fork()
     if child == 0:
-        asking.close()
-        folder, count, *words = told
+        client.close()
+        folder, count, *words = request
         arguments, environment = words[: int(count)], words[int(count) :]
         os.chdir(folder)
         os.environb.clear()
@@ -120,12 +120,12 @@ def answer(asking: socket.socket) -> None:
     for stream in (*STREAMS, *streams):
         os.close(stream)
     ended = os.pidfd_open(child)
-    readable, _, _ = select.select([asking, ended], [], [])
-    if asking in readable:
+    readable, _, _ = select.select([client, ended], [], [])
+    if client in readable:
         signal.pidfd_send_signal(ended, signal.SIGTERM)
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     with contextlib.suppress(OSError):
-        asking.send(bytes([code if code >= 0 else 128 - code]))
+        client.send(bytes([code if code >= 0 else 128 - code]))
     os._exit(0)
 
 

@@ -22,7 +22,7 @@ from ottla.metadata_raft.voters import VoterSet, record_of_voters
 from tests.simulation.raft.world import Node, World
 
 STORM_SECONDS = 15.0
-CALM_SECONDS = 90.0  # a snapshot of 110 kB takes 15 s in chunks of 300 bytes, and another may follow
+RECOVERY_SECONDS = 90.0  # a snapshot of 110 kB takes 15 s in chunks of 300 bytes, and another may follow
 DELAYS = (0.0, 0.0, 0.02, 0.1, 0.3, 1.0)
 STEPS = (0.005, 0.02, 0.05)
 # Small limits, so that entries take many messages, snapshots many chunks, and voters often need snapshots.
@@ -36,14 +36,14 @@ KEPT_ENTRIES = 5
 class Outcome:
     """The result of one run."""
 
-    acked: int
+    acknowledged: int
     last_term: int
     crashes: int
     snapshots: int
     installed: int  # snapshots that a leader sent
     changes: int  # of the voters
     wiped: int  # disks
-    put_back: int  # disks that were restored to an earlier state
+    restored: int  # disks that were restored to an earlier state
 
 
 class Storm:
@@ -74,10 +74,10 @@ class Storm:
         self.members = members
         self.backups = backups
         self.rollbacks = rollbacks
-        self.unsure: set[int] = set()  # nodes that were restored and do not know their promises since
+        self.without_promises: set[int] = set()  # nodes that were restored and lack their promises since
         self.down: dict[int, float] = {}
         self.count = 0
-        self.crashes = self.snapshots = self.changes = self.wiped = self.put_back = 0
+        self.crashes = self.snapshots = self.changes = self.wiped = self.restored = 0
         self.copies: dict[tuple[int, bytes], MemoryDisk] = {}  # by node and directory
 
     def run(self) -> Outcome:
@@ -87,55 +87,55 @@ class Storm:
         end = world.now + self.seconds
         while world.now < end:
             world.step(self.chance.choice(STEPS))
-            self._disturb(self.chance.random())
+            self._inject_fault(self.chance.random())
             self._note_crashed()
             self._restart_due()
-        self._calm_down()
-        self._judge()
+        self._recover()
+        self._check()
         last_term = max(node.member.engine.term for node in world.nodes.values())
         return Outcome(
-            len(world.history.acked),
+            len(world.history.acknowledged),
             last_term,
             self.crashes,
             self.snapshots,
             sum(node.installed for node in world.nodes.values()),
             self.changes,
             self.wiped,
-            self.put_back,
+            self.restored,
         )
 
     # ---- faults ----------------------------------------------------------------------------------------
 
-    def _disturb(self, lot: float) -> None:
+    def _inject_fault(self, dice: float) -> None:
         world, chance, network = self.world, self.chance, self.world.network
         pair = chance.sample(sorted(world.nodes), 2)
-        if lot < 0.30:
+        if dice < 0.30:
             self._propose()
-        elif lot < 0.33:
+        elif dice < 0.33:
             network.cut(*pair)
             if chance.random() < 0.7:
                 network.cut(*reversed(pair))
-        elif lot < 0.40:
+        elif dice < 0.40:
             network.heal(*pair)
             network.heal(*reversed(pair))
-        elif lot < 0.43:
+        elif dice < 0.43:
             network.delay[pair[0], pair[1]] = chance.choice(DELAYS)
-        elif lot < 0.45:
+        elif dice < 0.45:
             self._snapshot()
-        elif lot < 0.46:
+        elif dice < 0.46:
             self._crash()
-        elif lot < 0.465:
+        elif dice < 0.465:
             network.rejoin(pair[0])
-        elif lot < 0.485 and self.members:
+        elif dice < 0.485 and self.members:
             self._change_voters()
-        elif lot < 0.492 and self.members:
+        elif dice < 0.492 and self.members:
             self._lose_disk()
-        elif lot < 0.51 and (self.backups or self.rollbacks):
+        elif dice < 0.51 and (self.backups or self.rollbacks):
             node = chance.choice(self._up() or [world.nodes[1]])
             self.copies[node.node_id, node.directory_id] = node.copy_disk()
-        elif lot < 0.53 and self.backups:
-            self._put_files_back()
-        elif lot < 0.60 and self.rollbacks:
+        elif dice < 0.53 and self.backups:
+            self._restore_files()
+        elif dice < 0.60 and self.rollbacks:
             self._roll_volume_back()
 
     def _propose(self) -> None:
@@ -184,10 +184,10 @@ class Storm:
         if len(world.leaders) != 1 or not world.leaders[0].leading_term:
             return
         voters = world.leaders[0].member.voters
-        is_whole = all(world.nodes[one.node_id].directory_id == one.directory_id for one in voters)
-        is_committed = world.leaders[0].member.has_committed_all and not self._still_unsure()
+        has_recovered = all(world.nodes[one.node_id].directory_id == one.directory_id for one in voters)
+        is_committed = world.leaders[0].member.has_committed_all and not self._nodes_without_promises()
         node = self.chance.choice(self._up())
-        if is_whole and is_committed and len(voters) > 2 and node is not world.leaders[0]:
+        if has_recovered and is_committed and len(voters) > 2 and node is not world.leaders[0]:
             world.crash(node)
             node.wipe()
             # The settings of a node with a new disk name all voters: one that knows only itself would start
@@ -195,11 +195,13 @@ class Storm:
             node.configured = VoterSet.of(one._replace(directory_id=bytes(16)) for one in voters)
             self.wiped += 1
 
-    def _still_unsure(self) -> set[int]:
-        self.unsure = {one for one in self.unsure if not self.world.nodes[one].is_whole}
-        return self.unsure
+    def _nodes_without_promises(self) -> set[int]:
+        self.without_promises = {
+            one for one in self.without_promises if not self.world.nodes[one].has_recovered
+        }
+        return self.without_promises
 
-    def _put_files_back(self) -> None:
+    def _restore_files(self) -> None:
         """Restore an earlier copy of one node's files at any time; some copies more than once.
 
         At most a minority of the voters may have lost something at the same time.
@@ -211,16 +213,16 @@ class Storm:
         is_any_wiped = any(
             world.nodes[one.node_id].directory_id != one.directory_id for set_ in voters for one in set_
         )
-        most = min((len(set_) - 1) // 2 for set_ in voters)
-        if copy is None or is_any_wiped or len(self._still_unsure() | {node.node_id}) > most:
+        limit = min((len(set_) - 1) // 2 for set_ in voters)
+        if copy is None or is_any_wiped or len(self._nodes_without_promises() | {node.node_id}) > limit:
             return
         if chance.random() < 0.5:
             del self.copies[node.node_id, node.directory_id]
-        self.put_back += node.journal.last.raft_index > 0
+        self.restored += node.journal.last.raft_index > 0
         if node.is_up:
             world.crash(node)
-        node.put_back(copy)
-        self.unsure.add(node.node_id)
+        node.restore(copy)
+        self.without_promises.add(node.node_id)
 
     def _roll_volume_back(self) -> None:
         """Roll one voter's volume back, and let the leader that remembers its acknowledgements reach it.
@@ -235,8 +237,8 @@ class Storm:
         leader = world.leaders[0]
         node = self.chance.choice(self._up())
         copy = self.copies.pop((node.node_id, node.directory_id), None)
-        is_whole = all(one.journal.lost_promise is None for one in world.nodes.values())
-        if node is leader or copy is None or not leader.leading_term or not is_whole:
+        has_recovered = all(one.journal.lost_promise is None for one in world.nodes.values())
+        if node is leader or copy is None or not leader.leading_term or not has_recovered:
             return
         if not leader.member.has_committed_all or not leader.member.has_caught_up(node.node_id):
             return  # The leader does not remember what the voter acknowledged in earlier terms.
@@ -244,21 +246,21 @@ class Storm:
             one.crash_chance = 0.0
         acknowledged = leader.member.engine.match_of(node.node_id)
         world.crash(node)
-        node.put_back(copy, is_rollback=True)
+        node.restore(copy, is_rollback=True)
         assert world.start(node)
         world.network.delay.clear()
         for node_id in (leader.node_id, node.node_id):
             world.network.rejoin(node_id)
         is_behind = node.journal.last.raft_index < acknowledged
         if is_behind:
-            self.put_back += 1
-            reign = leader.leading_term
+            self.restored += 1
+            term = leader.leading_term
             world.run(
                 1.0,
                 until=lambda: (
                     node.journal.lost_promise is not None
                     or node.journal.last.raft_index >= acknowledged
-                    or leader.leading_term != reign
+                    or leader.leading_term != term
                 ),
             )
 
@@ -307,7 +309,7 @@ class Storm:
 
     # ---- the end ---------------------------------------------------------------------------------------
 
-    def _calm_down(self) -> None:
+    def _recover(self) -> None:
         world = self.world
         for node in world.nodes.values():
             node.crash_chance = 0.0
@@ -317,28 +319,28 @@ class Storm:
         world.network.delay.clear()
         for node_id in world.nodes:
             world.network.rejoin(node_id)
-        world.run(CALM_SECONDS, until=lambda: self._repair() or self._is_calm())  # type: ignore[func-returns-value]
+        world.run(RECOVERY_SECONDS, until=lambda: self._repair() or self._has_converged())  # type: ignore[func-returns-value]
 
-    def _is_calm(self) -> bool:
+    def _has_converged(self) -> bool:
         leaders = self.world.leaders
         if len(leaders) != 1 or not leaders[0].leading_term:
             return False
         voters = leaders[0].member.voters
         members = [self.world.nodes[voter.node_id] for voter in voters]
-        is_whole = all(self.world.nodes[one.node_id].directory_id == one.directory_id for one in voters)
-        has_votes = all(node.is_whole for node in members)
-        return is_whole and has_votes and len({node.image.version for node in members}) == 1
+        has_recovered = all(self.world.nodes[one.node_id].directory_id == one.directory_id for one in voters)
+        has_votes = all(node.has_recovered for node in members)
+        return has_recovered and has_votes and len({node.image.version for node in members}) == 1
 
-    def _judge(self) -> None:
+    def _check(self) -> None:
         world = self.world
-        assert self._is_calm(), [
+        assert self._has_converged(), [
             (node.node_id, node.member.engine.term, node.image.version) for node in world.nodes.values()
         ]
         leader = world.leaders[0]
         for voter in leader.member.voters:
             node = world.nodes[voter.node_id]
-            lost = world.history.acked - world.settings(node)
-            assert not lost, f"acked and lost on {node.node_id}: {sorted(lost)[:5]}"
+            lost = world.history.acknowledged - world.settings(node)
+            assert not lost, f"acknowledged and lost on {node.node_id}: {sorted(lost)[:5]}"
             assert node.image.configs == leader.image.configs
 
 
@@ -371,7 +373,7 @@ def main() -> int:
     parser.add_argument("first_seed", type=int)
     parser.add_argument("count", type=int)
     parser.add_argument("voters", type=int, nargs="?", default=3)
-    parser.add_argument("--members", action="store_true", help="voters come and go too")
+    parser.add_argument("--members", action="store_true", help="voters are added and removed, too")
     parser.add_argument("--backups", action="store_true", help="directories go back to earlier copies")
     parser.add_argument("--rollbacks", action="store_true", help="volumes go back to earlier snapshots")
     arguments = parser.parse_args()

@@ -12,11 +12,11 @@ def acks_before_it_syncs(*args: Any, **kwargs: Any) -> RaftMember:
     member = RaftMember(*args, **kwargs)
     tick = member.engine.tick
 
-    def tick_and_tell() -> None:
+    def tick_and_flush() -> None:
         tick()
         member.guard.flush()
 
-    member.engine.tick = tick_and_tell  # type: ignore[method-assign]
+    member.engine.tick = tick_and_flush  # type: ignore[method-assign]
     return member
 
 
@@ -34,7 +34,7 @@ def forgets_its_vote(*args: Any, **kwargs: Any) -> RaftMember:
     return member
 
 
-def commits_what_it_was_not_shown(*args: Any, **kwargs: Any) -> RaftMember:
+def commits_unverified_entries(*args: Any, **kwargs: Any) -> RaftMember:
     """Make a voter that commits up to the end of its own log, as stock pysyncobj does (S1)."""
     member = RaftMember(*args, **kwargs)
     handle_append = member.follower.handle_append
@@ -42,14 +42,14 @@ def commits_what_it_was_not_shown(*args: Any, **kwargs: Any) -> RaftMember:
     def handle(node_id: int, request: AppendEntries) -> None:
         handle_append(node_id, request)
         if request.term == member.engine.term:
-            shown = min(request.commit_index, member.journal.last.raft_index)
-            member.engine.commit_index = max(member.engine.commit_index, shown)
+            commit_index = min(request.commit_index, member.journal.last.raft_index)
+            member.engine.commit_index = max(member.engine.commit_index, commit_index)
 
     member.follower.handle_append = handle  # type: ignore[method-assign]
     return member
 
 
-def cuts_off_what_agrees(*args: Any, **kwargs: Any) -> RaftMember:
+def truncates_matching_entries(*args: Any, **kwargs: Any) -> RaftMember:
     """Make a voter that truncates entries without a conflict, as stock pysyncobj does (S3)."""
     member = RaftMember(*args, **kwargs)
     handle_append, journal = member.follower.handle_append, member.journal
@@ -69,19 +69,19 @@ def counts_old_acks(*args: Any, **kwargs: Any) -> RaftMember:
     """Make a voter that counts acknowledgements of an earlier term, as stock pysyncobj does (S2)."""
     member = RaftMember(*args, **kwargs)
     guard = member.guard
-    hear_reply = guard._hear_reply
+    handle_reply = guard._hear_reply
 
-    def hear(peer: Any, message: Any) -> None:
+    def receive(peer: Any, message: Any) -> None:
         if isinstance(message, AppendReply) and guard.engine.is_leading and message.term < guard.engine.term:
             guard.replication.handle_reply(peer.node_id, message)
         else:
-            hear_reply(peer, message)
+            handle_reply(peer, message)
 
-    guard._hear_reply = hear  # type: ignore[method-assign]
+    guard._hear_reply = receive  # type: ignore[method-assign]
     return member
 
 
-def elects_without_asking(*args: Any, **kwargs: Any) -> RaftMember:
+def elects_without_pre_vote(*args: Any, **kwargs: Any) -> RaftMember:
     """Make a voter without PreVote (M1, M2)."""
     member = RaftMember(*args, **kwargs)
     member.election._may_stand = lambda voters: True  # type: ignore[method-assign]
@@ -92,7 +92,7 @@ def counts_any_disk(*args: Any, **kwargs: Any) -> RaftMember:
     """Make a voter that votes with an empty disk under its old id (M3)."""
     member = RaftMember(*args, **kwargs)
     member.counts = lambda peer: peer.node_id in member.voters  # type: ignore[method-assign]
-    member.election._has_won = lambda asked: len(asked.granted) + 1 > len(member.voters) // 2  # type: ignore[method-assign]
+    member.election._has_won = lambda ballot: len(ballot.granted) + 1 > len(member.voters) // 2  # type: ignore[method-assign]
     return member
 
 
@@ -104,15 +104,17 @@ def commits_old_terms_by_count(*args: Any, **kwargs: Any) -> RaftMember:
     def count_and_tick() -> None:
         if engine.is_leading:
             others = [one.node_id for one in member.voters if one.node_id != engine.node_id]
-            had = sorted([member.journal.last.raft_index, *map(engine.match_of, others)], reverse=True)
-            engine.commit_index = max(engine.commit_index, had[len(had) // 2])
+            match_indexes = sorted(
+                [member.journal.last.raft_index, *map(engine.match_of, others)], reverse=True
+            )
+            engine.commit_index = max(engine.commit_index, match_indexes[len(match_indexes) // 2])
         tick()
 
     engine.tick = count_and_tick  # type: ignore[method-assign]
     return member
 
 
-def votes_with_a_disk_that_went_back(*args: Any, **kwargs: Any) -> RaftMember:
+def votes_with_a_rolled_back_disk(*args: Any, **kwargs: Any) -> RaftMember:
     """Make a voter that votes before it has again what it had acknowledged."""
     member = RaftMember(*args, **kwargs)
     member.journal.lose_promise(None)
@@ -120,21 +122,21 @@ def votes_with_a_disk_that_went_back(*args: Any, **kwargs: Any) -> RaftMember:
     return member
 
 
-def takes_a_copied_directory_for_its_own(*args: Any, **kwargs: Any) -> RaftMember:
+def accepts_a_copied_directory(*args: Any, **kwargs: Any) -> RaftMember:
     """Make a voter that does not check whether its directory is a copy."""
     journal = args[1]
     journal.own_directory()
     return RaftMember(*args, **kwargs)
 
 
-def believes_any_leader(*args: Any, **kwargs: Any) -> RaftMember:
+def reminds_without_proof(*args: Any, **kwargs: Any) -> RaftMember:
     """Make a leader that reminds a voter with a copied directory without a proof from the others."""
     member = RaftMember(*args, **kwargs)
     member.replication._is_proven = lambda *_: True  # type: ignore[method-assign]
     return member
 
 
-def believes_what_was_proven_before(*args: Any, **kwargs: Any) -> RaftMember:
+def accepts_older_proofs(*args: Any, **kwargs: Any) -> RaftMember:
     """Make a leader that accepts older acknowledgements as the proof that there is no other leader."""
     member = RaftMember(*args, **kwargs)
     note_copy = member.replication.note_copy
@@ -171,7 +173,7 @@ def counts_acks_of_copies(*args: Any, **kwargs: Any) -> RaftMember:
     return member
 
 
-def counts_what_was_granted_before(*args: Any, **kwargs: Any) -> RaftMember:
+def counts_older_votes(*args: Any, **kwargs: Any) -> RaftMember:
     """Make a candidate with a copied directory that counts votes granted to the log that it had before."""
     member = RaftMember(*args, **kwargs)
     election, promises = member.election, member.promises

@@ -26,37 +26,37 @@ def figure_8(seed: int, make_member: Callable[..., RaftMember] = RaftMember) -> 
     """
     world = World(5, seed, make_member=make_member, limits=ONE_AT_A_TIME)
     s1 = world.leader()
-    s2, s3, s4, s5 = (node for node in world.nodes.values() if node is not s1)
+    s2, s3, s4, s5 = world.others(s1)
     world.run(1)
-    place = s1.member.journal.last.raft_index + 1
+    index = s1.member.journal.last.raft_index + 1
 
-    _let_talk(world, (s1, s2))  # (a)
+    _connect_only(world, (s1, s2))  # (a)
     s1.propose("old")
-    assert world.run(0.5, until=lambda: s2.member.journal.last.raft_index == place)
-    _let_talk(world, ())
+    assert world.run(0.5, until=lambda: s2.member.journal.last.raft_index == index)
+    _connect_only(world, ())
     world.run(RESIGNED)
 
     _elect(world, s5, (s3, s4))  # (b)
-    _let_talk(world, ())
+    _connect_only(world, ())
     world.run(RESIGNED)
-    assert s5.member.journal.last.raft_index == place > s3.member.journal.last.raft_index
+    assert s5.member.journal.last.raft_index == index > s3.member.journal.last.raft_index
 
-    _keep_back_new_entries(s1)  # (c)
+    _drop_new_entries(s1)  # (c)
     _elect(world, s1, (s2, s3))
-    assert world.run(0.5, until=lambda: s1.member.engine.match_of(s3.node_id) == place)
+    assert world.run(0.5, until=lambda: s1.member.engine.match_of(s3.node_id) == index)
     world.run(0.1)
-    old = s1.member.journal.at(place)
+    old = s1.member.journal.at(index)
     assert old == s2.member.journal.last == s3.member.journal.last
-    assert s1.member.engine.is_leading and s1.member.engine.match_of(s2.node_id) == place
-    _let_talk(world, ())
+    assert s1.member.engine.is_leading and s1.member.engine.match_of(s2.node_id) == index
+    _connect_only(world, ())
     world.run(RESIGNED)
 
     _elect(world, s5, (s2, s3, s4))  # (d)
     assert world.run(1, until=lambda: s5.leading_term)
-    assert s2.member.journal.at(place) != old
-    _let_talk(world, world.nodes.values())
+    assert s2.member.journal.at(index) != old
+    _connect_only(world, world.nodes.values())
     assert world.run(10, until=world.has_settled)
-    assert not world.history.acked
+    assert not world.history.acknowledged
 
 
 def a_voter_is_asked_again_after_a_crash(
@@ -65,29 +65,29 @@ def a_voter_is_asked_again_after_a_crash(
     """A voter elects a leader, loses its power, and is asked for a vote by another candidate of that term."""
     world = World(3, seed, make_member=make_member)
     former = world.leader()
-    voter, first = (node for node in world.nodes.values() if node is not former)
+    voter, first = world.others(former)
     world.run(1)
-    _let_talk(world, ())
+    _connect_only(world, ())
     world.run(RESIGNED)
 
     _elect(world, first, (voter,))
-    _let_talk(world, ())
+    _connect_only(world, ())
     world.crash(voter)
     world.start(voter)
     _ask_for_votes(world, former, (voter,))
     world.run(0.2)
     assert former.member.engine.term == first.member.engine.term
-    _let_talk(world, (first, voter))
+    _connect_only(world, (first, voter))
     world.run(0.5)
 
-    _let_talk(world, world.nodes.values())
+    _connect_only(world, world.nodes.values())
     assert world.run(10, until=lambda: len(world.leaders) == 1 and world.has_settled())
 
 
 # ---- steps -------------------------------------------------------------------------------------------------
 
 
-def _let_talk(world: World, nodes: Collection[Node]) -> None:
+def _connect_only(world: World, nodes: Collection[Node]) -> None:
     """Connect these nodes with each other, and no others."""
     for one in world.nodes.values():
         for other in world.nodes.values():
@@ -98,7 +98,7 @@ def _let_talk(world: World, nodes: Collection[Node]) -> None:
 
 def _ask_for_votes(world: World, candidate: Node, voters: Collection[Node]) -> None:
     """Let a candidate ask only these voters for votes, without PreVote, as if its leader had handed over."""
-    _let_talk(world, (candidate, *voters))
+    _connect_only(world, (candidate, *voters))
     for voter in voters:
         voter.member.engine.postpone_election()
     candidate.member.engine.is_handed_leadership = True
@@ -118,7 +118,7 @@ def _elect(world: World, candidate: Node, voters: Collection[Node]) -> None:
     raise AssertionError("no leader was elected")
 
 
-def _keep_back_new_entries(node: Node) -> None:
+def _drop_new_entries(node: Node) -> None:
     """Drop entries that a node sends of its own term from now on, but not older ones."""
     send = node.send
 

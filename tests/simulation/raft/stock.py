@@ -1,4 +1,4 @@
-"""pysyncobj as it is shipped, on a virtual clock and network, to show each finding without our parts.
+"""pysyncobj as it is shipped, on a virtual clock and network, to reproduce each finding without our parts.
 
 Only the clock of the library is replaced; messages are copied instead of being sent over sockets.
 """
@@ -53,6 +53,8 @@ class StockNetwork:
 
 
 class StockTransport(Transport):  # type: ignore[misc]
+    """The transport of one stock node, over the virtual network."""
+
     def __init__(self, network: StockNetwork, name: str) -> None:
         super().__init__(None, None, [])
         self.network, self.name = network, name
@@ -84,6 +86,8 @@ class StockNode(SyncObj):  # type: ignore[misc]
 
 
 class StockWorld:
+    """A cluster of stock nodes on a virtual clock."""
+
     def __init__(self, names: str = "ABC", *, make: Callable[..., Any] = StockNode, **settings: Any) -> None:
         random.seed(1)
         self.now = 1000.0

@@ -26,7 +26,7 @@ from ottla.metadata_raft.raft_messages import (
 from tests.simulation.raft.world import DIRECTORY, Node, World
 
 
-def tell(target: Node, source: Node, message: RaftMessage) -> None:
+def deliver(target: Node, source: Node, message: RaftMessage) -> None:
     target.member.guard.receive(Peer(source.node_id, source.directory_id), encode_message(message))
 
 
@@ -34,7 +34,7 @@ def test_a_pre_vote_from_before_the_leader_was_heard_again_elects_no_leader() ->
     world = World(3)
     leader = world.leader()
     term = leader.leading_term
-    voter, other = (node for node in world.nodes.values() if node is not leader)
+    voter, other = world.others(leader)
     world.network.isolate(voter.node_id)
     world.run(3)
     last = voter.member.journal.last
@@ -42,8 +42,8 @@ def test_a_pre_vote_from_before_the_leader_was_heard_again_elects_no_leader() ->
         term=term, commit_index=0, previous_index=last.raft_index, previous_term=last.term
     )
 
-    tell(voter, leader, heartbeat)
-    tell(voter, other, PreVoteGranted(term=term + 1))
+    deliver(voter, leader, heartbeat)
+    deliver(voter, other, PreVoteGranted(term=term + 1))
     world.network.rejoin(voter.node_id)
     world.run(3)
 
@@ -54,7 +54,7 @@ def test_a_voter_without_a_majority_forgets_the_leader_that_is_gone() -> None:
     """Otherwise it would report the last leader for ever after the others died."""
     world = World(3)
     leader = world.leader()
-    other, survivor = (node for node in world.nodes.values() if node is not leader)
+    other, survivor = world.others(leader)
     term = survivor.member.engine.term
     assert survivor.member.engine.leader_id == leader.node_id
 
@@ -70,10 +70,10 @@ def test_a_deadline_that_passes_between_two_readings_of_the_clock_elects_no_lead
     world = World(3)
     voter, _, missing = world.nodes.values()
     world.crash(missing)
-    raft_node.use_clock(lambda: clock_that_runs(world))
+    raft_node.use_clock(lambda: running_clock(world))
 
     for _ in range(200):
-        voter.member.engine.election_deadline = world.now + LOOK_SECONDS * 1.5
+        voter.member.engine.election_deadline = world.now + CLOCK_STEP_SECONDS * 1.5
         voter.member.cycle()
 
     assert voter.member.engine.term == 0, (
@@ -81,12 +81,12 @@ def test_a_deadline_that_passes_between_two_readings_of_the_clock_elects_no_lead
     )
 
 
-LOOK_SECONDS = 1e-6
+CLOCK_STEP_SECONDS = 1e-6
 
 
-def clock_that_runs(world: World) -> float:
+def running_clock(world: World) -> float:
     """Return the time of a clock that is later at each reading, as on a real machine."""
-    world.now += LOOK_SECONDS
+    world.now += CLOCK_STEP_SECONDS
     return world.now
 
 
@@ -109,12 +109,12 @@ MESSAGES: tuple[Callable[[int], RaftMessage], ...] = (
 )
 
 
-def refuses(target: Node, source: Node, message: RaftMessage) -> bool:
+def rejects(target: Node, source: Node, message: RaftMessage) -> bool:
     """Return True if the target rejects the message, so that the link would be closed."""
     try:
-        tell(target, source, message)
-    except KafkaError as refused:
-        assert refused.code is ErrorCode.CORRUPT_MESSAGE
+        deliver(target, source, message)
+    except KafkaError as rejection:
+        assert rejection.code is ErrorCode.CORRUPT_MESSAGE
         return True
     return False
 
@@ -125,20 +125,20 @@ def test_a_term_that_cannot_have_begun_is_rejected(make: Callable[[int], RaftMes
     world = World(3)
     leader = world.leader()
     term = leader.leading_term
-    other, third = (node for node in world.nodes.values() if node is not leader)
+    other, third = world.others(leader)
 
-    assert all(refuses(target, other, make(MAX_TERM)) for target in (leader, third))
+    assert all(rejects(target, other, make(MAX_TERM)) for target in (leader, third))
 
     world.run(5)
     leader.propose("x")
     world.run(1)
-    assert leader.leading_term == term and world.history.acked == {"x"}
+    assert leader.leading_term == term and world.history.acknowledged == {"x"}
 
 
 def test_a_voter_that_was_away_for_a_million_elections_is_accepted() -> None:
     world = World(3)
     leader = world.leader()
-    late = next(node for node in world.nodes.values() if node is not leader)
+    late = world.others(leader)[0]
     world.network.isolate(late.node_id)
     world.run(2)
     for node in world.nodes.values():
@@ -156,21 +156,21 @@ def test_ever_rising_terms_are_rejected_before_they_run_out() -> None:
     """Even with a faulty peer, or one that gets its own messages back, terms last for years of elections."""
     world = World(3)
     leader = world.leader()
-    mad = next(node for node in world.nodes.values() if node is not leader)
-    rest = [node for node in world.nodes.values() if node is not mad]
+    faulty = world.others(leader)[0]
+    rest = world.others(faulty)
 
     for _ in range(1_000):
         world.step()
         for node in rest:
-            refuses(node, mad, TermHint(term=node.member.engine.term + TERM_RISE_BURST // 4))
-    world.crash(mad)
+            rejects(node, faulty, TermHint(term=node.member.engine.term + TERM_RISE_BURST // 4))
+    world.crash(faulty)
 
     assert world.leader().leading_term < 2 * TERM_RISE_BURST < MAX_TERM // 10
 
 
 def test_a_voter_in_the_last_term_keeps_running_without_an_election() -> None:
     world = World(3)
-    late = next(node for node in world.nodes.values() if node is not world.leader())
+    late = world.others(world.leader())[0]
     world.network.isolate(late.node_id)
     late.member.engine.adopt_term(MAX_TERM)
 
@@ -179,13 +179,13 @@ def test_a_voter_in_the_last_term_keeps_running_without_an_election() -> None:
     assert late.is_up and late.member.engine.term == MAX_TERM
     world.leader().propose("x")
     world.run(1)
-    assert world.history.acked == {"x"}
+    assert world.history.acknowledged == {"x"}
 
 
 def test_a_snapshot_of_a_term_that_has_not_begun_is_rejected() -> None:
     world = World(3)
     leader = world.leader()
-    follower = next(node for node in world.nodes.values() if node is not leader)
+    follower = world.others(leader)[0]
     chunk = SnapshotChunk(
         term=leader.leading_term,
         last_index=AHEAD,
@@ -196,7 +196,7 @@ def test_a_snapshot_of_a_term_that_has_not_begun_is_rejected() -> None:
         chunk=b"x",
     )
 
-    assert refuses(follower, leader, chunk)
+    assert rejects(follower, leader, chunk)
 
 
 def test_a_file_with_a_term_that_no_message_can_have_is_damaged() -> None:

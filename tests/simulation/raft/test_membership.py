@@ -1,6 +1,6 @@
 """Changes of voters: one at a time, each with the whole log, none with a disk that lost its promises."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 
 import pytest
@@ -61,8 +61,8 @@ def test_a_quorum_grows_from_one_to_five_and_shrinks_again() -> None:
     world.run(2)
 
     assert voter_ids(world) == [1, 3, 5]
-    assert world.history.acked == world.settings(world.leader())
-    assert len(world.history.acked) == 7
+    assert world.history.acknowledged == world.settings(world.leader())
+    assert len(world.history.acknowledged) == 7
 
 
 def test_a_new_voter_has_the_log_before_it_may_vote() -> None:
@@ -78,7 +78,7 @@ def test_a_new_voter_has_the_log_before_it_may_vote() -> None:
     world.network.isolate(4)
     leader.propose("y")
     world.run(1)
-    assert "y" in world.history.acked and not leader.member.has_caught_up(4)
+    assert "y" in world.history.acknowledged and not leader.member.has_caught_up(4)
 
 
 def test_a_node_without_a_vote_neither_elects_nor_is_elected() -> None:
@@ -95,16 +95,16 @@ def test_a_node_without_a_vote_neither_elects_nor_is_elected() -> None:
     assert not any(node.leading_term for node in (other, world.nodes[4]))
 
 
-def test_two_changes_at_once_are_rejected() -> None:
+def test_a_second_change_is_rejected_until_the_first_is_committed() -> None:
     world = World(3, spares=2)
     leader = world.leader()
     world.run(1)
     change(leader, leader.member.voters.with_voter(world.nodes[4].voter))
 
-    with pytest.raises(KafkaError) as refused:
+    with pytest.raises(KafkaError) as rejection:
         change(leader, leader.member.voters.with_voter(world.nodes[5].voter))
 
-    assert refused.value.code is ErrorCode.INVALID_REQUEST
+    assert rejection.value.code is ErrorCode.INVALID_REQUEST
     assert 5 not in leader.member.voters
 
 
@@ -142,7 +142,7 @@ def test_a_change_that_was_never_committed_is_undone_with_its_entry() -> None:
 def test_a_voter_that_lost_its_disk_votes_again_only_as_a_new_one() -> None:
     world = World(3)
     leader = world.leader()
-    lost = next(node for node in world.nodes.values() if node is not leader)
+    lost = world.others(leader)[0]
     for number in range(5):
         leader.propose(f"n{number}")
     world.run(1)
@@ -158,18 +158,19 @@ def test_a_voter_that_lost_its_disk_votes_again_only_as_a_new_one() -> None:
     leader.propose("after")
     world.run(2)
 
-    assert world.settings(lost) == world.history.acked
+    assert world.settings(lost) == world.history.acknowledged
     assert leader.member.voters.has(lost.node_id, lost.directory_id)
-    world.crash(next(node for node in world.nodes.values() if node not in (leader, lost)))
+    world.crash(world.others(leader, lost)[0])
     leader.propose("with its vote")
     world.run(2)
-    assert "with its vote" in world.history.acked
+    assert "with its vote" in world.history.acknowledged
 
 
-def test_a_voter_with_another_disk_gets_entries_but_does_not_count() -> None:
+def test_a_voter_with_another_disk_gets_no_entries_and_does_not_count() -> None:
+    """Its id is that of a voter, so it cannot be a learner before the lost voter is removed."""
     world = World(3)
     leader = world.leader()
-    lost, other = (node for node in world.nodes.values() if node is not leader)
+    lost, other = world.others(leader)
     world.network.isolate(other.node_id)
     world.crash(lost)
     lost.wipe()
@@ -179,7 +180,8 @@ def test_a_voter_with_another_disk_gets_entries_but_does_not_count() -> None:
     leader.propose("x")
     world.run(5)
 
-    assert not world.history.acked and not leader.leading_term
+    assert lost.member.journal.last.raft_index == 0
+    assert not world.history.acknowledged and not leader.leading_term
 
 
 def test_a_new_quorum_forms_when_all_of_its_voters_are_there() -> None:
@@ -204,7 +206,7 @@ def test_a_new_quorum_forms_when_all_of_its_voters_are_there() -> None:
 def test_a_removed_node_does_not_disturb_the_others() -> None:
     world = World(3)
     leader = world.leader()
-    gone = next(node for node in world.nodes.values() if node is not leader)
+    gone = world.others(leader)[0]
     term = leader.leading_term
 
     remove(world, gone)
@@ -223,27 +225,27 @@ def test_a_lone_voter_sends_no_term_that_is_not_on_its_disk() -> None:
     terms: list[tuple[int, int]] = []
     send = lone.send
 
-    def send_and_look(node_id: int, frame: bytes) -> None:
+    def send_and_check(node_id: int, frame: bytes) -> None:
         on_disk = read_quorum_state(lone.disk, DIRECTORY)
         assert on_disk is not None
         terms.append((decode_message(frame).term, on_disk.term))
         send(node_id, frame)
 
-    lone.send = send_and_look  # type: ignore[method-assign]
+    lone.send = send_and_check  # type: ignore[method-assign]
 
     world.run(3)  # so that it stands again in the cycle in which it steps down
     lone.member.engine.adopt_term(lone.member.engine.term + 1)
     world.leader().propose("y")
     assert world.run(5, until=lambda: "y" in world.settings(spare))
 
-    assert terms and all(told <= on_disk for told, on_disk in terms)
+    assert terms and all(sent <= on_disk for sent, on_disk in terms)
 
 
 def test_a_disk_that_the_log_does_not_name_elects_neither_itself_nor_others() -> None:
     """It has a copy of the log, but does not know the promises of the previous disk."""
     world = World(3, limits=LIMITS._replace(message_entries=1, messages_at_once=1))
     leader = world.leader()
-    lost, other = (node for node in world.nodes.values() if node is not leader)
+    lost, other = world.others(leader)
     for number in range(5):
         leader.propose(f"n{number}")
     world.run(1)
@@ -272,7 +274,7 @@ def test_a_leader_forgets_the_progress_of_learners_of_an_earlier_term() -> None:
     network, old, spare = world.network, world.leader(), world.nodes[4]
     world.run(1)
     network.isolate(old.node_id)
-    others = [node for node in world.nodes.values() if node not in (old, spare)]
+    others = world.others(old, spare)
     assert world.run(10, until=lambda: any(node.member.engine.is_leading for node in others))
     cut_off = next(node for node in others if node.member.engine.is_leading)
     third = next(node for node in others if node is not cut_off)
@@ -287,7 +289,7 @@ def test_a_leader_forgets_the_progress_of_learners_of_an_earlier_term() -> None:
     network.isolate(cut_off.node_id)
     network.heal(old.node_id, third.node_id)
     network.heal(third.node_id, old.node_id)
-    second = new_leader(world, (old, third))
+    second = world.leader_among((old, third))
     network.rejoin(cut_off.node_id)
     world.run(2)
 
@@ -297,12 +299,6 @@ def test_a_leader_forgets_the_progress_of_learners_of_an_earlier_term() -> None:
 
     assert world.run(2, until=lambda: cut_off.leading_term)
     assert world.run(2, until=lambda: spare.image.version == cut_off.image.version)
-
-
-def new_leader(world: World, nodes: Sequence[Node]) -> Node:
-    """Return the leader among these nodes, once there is one."""
-    assert world.run(10, until=lambda: any(node.leading_term for node in nodes))
-    return next(node for node in nodes if node.leading_term)
 
 
 def grown(world: World) -> tuple[Node, Node, Node]:
@@ -322,12 +318,12 @@ def test_a_lone_voter_that_lost_its_disk_resigns_if_the_others_have_continued() 
     first, second, third = grown(world)
     world.crash(first)
     first.wipe()
-    leader = new_leader(world, (second, third))
+    leader = world.leader_among((second, third))
     term = leader.leading_term
 
-    start_apart(world, first)
+    start_separate_quorum(world, first)
     leader.propose("y")
-    let_refuse(world)
+    allow_rejections(world)
     world.run(5)
 
     assert leader.leading_term == term and world.leaders == [leader]
@@ -335,15 +331,15 @@ def test_a_lone_voter_that_lost_its_disk_resigns_if_the_others_have_continued() 
     assert first.member.engine.term < term and not first.leading_term
 
 
-def test_a_term_has_one_leader_with_one_disk() -> None:
+def test_no_voter_takes_entries_of_a_leader_that_lost_its_disk_within_its_term() -> None:
     """The leader loses its disk and starts again so fast that the others have not noticed its end."""
     world = World(1, spares=2)
     first, second, third = grown(world)
     world.crash(first)
     first.wipe()
 
-    start_apart(world, first)
-    let_refuse(world)
+    start_separate_quorum(world, first)
+    allow_rejections(world)
     for number in range(20):
         first.propose(f"of another history {number}")
         world.step()
@@ -353,7 +349,7 @@ def test_a_term_has_one_leader_with_one_disk() -> None:
         assert not [one for one in range(len(journal)) if b"another history" in journal[one].batch]
 
 
-def start_apart(world: World, node: Node) -> None:
+def start_separate_quorum(world: World, node: Node) -> None:
     """Start a node that leads a quorum of its own, without checks, before it has any link."""
     node.handle_entries = lambda entries: None  # type: ignore[method-assign]
     world.network.isolate(node.node_id)
@@ -363,14 +359,14 @@ def start_apart(world: World, node: Node) -> None:
     world.network.rejoin(node.node_id)
 
 
-def let_refuse(world: World) -> None:
+def allow_rejections(world: World) -> None:
     """Let every node reject messages; a link is opened again at once, as if it had not been closed."""
     for node in world.nodes.values():
-        node.member.guard.receive = partial(hear_or_refuse, node.member.guard.receive)  # type: ignore[method-assign]
+        node.member.guard.receive = partial(receive_or_reject, node.member.guard.receive)  # type: ignore[method-assign]
 
 
-def hear_or_refuse(receive: Callable[[Peer, bytes], None], peer: Peer, frame: bytes) -> None:
+def receive_or_reject(receive: Callable[[Peer, bytes], None], peer: Peer, frame: bytes) -> None:
     try:
         receive(peer, frame)
-    except KafkaError as refused:
-        assert refused.code is ErrorCode.CORRUPT_MESSAGE
+    except KafkaError as rejection:
+        assert rejection.code is ErrorCode.CORRUPT_MESSAGE

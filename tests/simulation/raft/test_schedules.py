@@ -15,7 +15,7 @@ CASES = [
 
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("schedule", [schedule for schedule, _ in CASES])
-def test_applied_entries_stay(schedule: Callable[..., None], seed: int) -> None:
+def test_applied_entries_are_never_replaced(schedule: Callable[..., None], seed: int) -> None:
     schedule(seed)
 
 

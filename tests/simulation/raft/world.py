@@ -1,4 +1,4 @@
-"""A quorum on a virtual clock, network and disk: the same seed gives the same run.
+"""A quorum on a virtual clock, network and disk; each run of a seed is the same.
 
 Links are like TCP: messages of one direction arrive in order, with any delay, and are all lost when the link
 is cut. A cut may affect one direction. A crash may happen at any operation of the disk, may tear that write,
@@ -7,7 +7,7 @@ and loses everything that was not synced.
 
 import heapq
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -98,7 +98,7 @@ class Node:
         """Return a backup of the disk."""
         return self.disk.copy()
 
-    def put_back(self, copy: MemoryDisk, *, is_rollback: bool = False) -> None:
+    def restore(self, copy: MemoryDisk, *, is_rollback: bool = False) -> None:
         """Replace the disk of a stopped node by copies of the files of a backup.
 
         With `is_rollback`, replace it by the whole volume of that time, which cannot be detected.
@@ -108,8 +108,8 @@ class Node:
         self.disk.watch = self._watch
 
     @property
-    def is_whole(self) -> bool:
-        """True if the node runs and its voter knows its promises and has what it acknowledged."""
+    def has_recovered(self) -> bool:
+        """Return True if the node runs, and its voter knows its promises and has what it acknowledged."""
         return self.is_up and not self.journal.is_copied and self.journal.lost_promise is None
 
     # ---- calls of the member ---------------------------------------------------------------------------
@@ -171,14 +171,13 @@ class Node:
 
 
 class History:
-    """The promises and the applied entries; raises on the first contradiction."""
+    """The leaders, the acknowledged and the applied entries; AssertionError names the first contradiction."""
 
     def __init__(self) -> None:
-        self.applied: dict[int, tuple[int, bytes]] = {}  # index -> (term, CRC'd content)
+        self.applied: dict[int, tuple[int, bytes]] = {}  # index -> (term, records of the entry)
         self.leaders: dict[int, int] = {}
         self.pending: dict[tuple[int, int], tuple[int, str]] = {}  # (node, index) -> (term, name)
-        self.acked: set[str] = set()
-        self.reached: dict[int, int] = defaultdict(int)
+        self.acknowledged: set[str] = set()
 
     def note_leader(self, node_id: int, term: int) -> None:
         other = self.leaders.setdefault(term, node_id)
@@ -197,7 +196,7 @@ class History:
         assert other == content, f"state-machine-safety: two entries are applied at {entry.raft_index}"
         proposed = self.pending.pop((node.node_id, entry.raft_index), None)
         if proposed is not None and proposed[0] == entry.term and node.leading_term == entry.term:
-            self.acked.add(proposed[1])
+            self.acknowledged.add(proposed[1])
 
 
 class Network:
@@ -227,8 +226,8 @@ class Network:
         peer = Peer(source, self.world.nodes[source].directory_id)
         heapq.heappush(self.queue, (at, self._count, source, target, peer, frame))
         if self.strays and self.world.chance.random() < self.strays:
-            # Two connections carry a pair's messages: one may deliver again, or late, what the other
-            # delivered.
+            # Two connections carry a pair's messages: one may deliver a message again, or late, that the
+            # other has delivered.
             self._count += 1
             late = self.world.now + self.world.chance.random()
             heapq.heappush(self.queue, (late, self._count, source, target, peer, frame))
@@ -238,11 +237,11 @@ class Network:
         self.closed.add((source, target))
         self.queue = [one for one in self.queue if (one[2], one[3]) != (source, target)]
         heapq.heapify(self.queue)
-        self.world.tell_links(source, target)
+        self.world.report_links(source, target)
 
     def heal(self, source: int, target: int) -> None:
         self.closed.discard((source, target))
-        self.world.tell_links(source, target)
+        self.world.report_links(source, target)
 
     def isolate(self, node_id: int) -> None:
         for other in self.world.nodes:
@@ -320,7 +319,7 @@ class World:
         except Crash:
             self.crash(node)
             return False
-        self.tell_all_links()
+        self.report_all_links()
         return True
 
     def crash(self, node: Node) -> None:
@@ -334,24 +333,24 @@ class World:
             one for one in network.queue if one[3] != node.node_id and self.chance.random() < 0.9
         ]
         heapq.heapify(network.queue)
-        self.tell_all_links()
+        self.report_all_links()
 
-    def tell_links(self, source: int, target: int) -> None:
-        self._tell(source, target)
-        self._tell(target, source)
+    def report_links(self, source: int, target: int) -> None:
+        self._report_link(source, target)
+        self._report_link(target, source)
 
-    def _tell(self, source: int, target: int) -> None:
+    def _report_link(self, source: int, target: int) -> None:
         node, other = self.nodes[source], self.nodes[target]
         if node.is_up and hasattr(node, "member"):
             is_up = self.network.is_open(source, target)
             node.member.link_is_up(Peer(target, other.directory_id), is_up=is_up)
             node.is_awake = True
 
-    def tell_all_links(self) -> None:
+    def report_all_links(self) -> None:
         for source in self.nodes:
             for target in self.nodes:
                 if source != target:
-                    self._tell(source, target)
+                    self._report_link(source, target)
 
     # ---- time ------------------------------------------------------------------------------------------
 
@@ -374,8 +373,8 @@ class World:
         try:
             node.is_awake = True
             node.member.guard.receive(peer, frame)
-        except KafkaError as refusal:
-            raise AssertionError(f"{node.node_id} refuses what {peer.node_id} sent: {refusal}") from refusal
+        except KafkaError as error:
+            raise AssertionError(f"{node.node_id} rejects a message of {peer.node_id}: {error}") from error
 
     def _run_node(self, node: Node) -> None:
         due = [one for one in node.work if one[0] <= self.now]
@@ -423,6 +422,15 @@ class World:
         """Return the only leader, once it may append."""
         assert self.run(seconds, until=lambda: len(self.leaders) == 1 and self.leaders[0].leading_term)
         return self.leaders[0]
+
+    def leader_among(self, nodes: Collection[Node], seconds: float = 10) -> Node:
+        """Return the leader among these nodes, once it may append; others may still count as leaders."""
+        assert self.run(seconds, until=lambda: any(node.leading_term for node in nodes))
+        return next(node for node in nodes if node.leading_term)
+
+    def others(self, *nodes: Node) -> list[Node]:
+        """Return all nodes but these."""
+        return [node for node in self.nodes.values() if node not in nodes]
 
     def make_snapshot(self, node: Node) -> None:
         member = node.member

@@ -1,7 +1,7 @@
 """A shard with a virtual clock, a log that is a list, and timers that fire as a test advances the clock.
 
-After every command it checks the invariants, that no token is answered twice, and that replaying the log
-gives the state of the live shard.
+After every command it checks the invariants, that the timers are those that the groups need, that no token is
+answered twice, and that each appended record can be read back.
 """
 
 import itertools
@@ -52,16 +52,16 @@ class GroupWorld:
         self.config = config or CoordinatorConfig()
         self.now_ms = START_MS
         self.log: list[GroupRecord] = []
-        self.producers: dict[int, Producer] = {}  # by place in the log: of the record's transaction
-        self.markers: list[tuple[int, EndTransaction]] = []  # before which place in the log
+        self.producers: dict[int, Producer] = {}  # of the transaction of a record, by its offset
+        self.markers: list[tuple[int, EndTransaction]] = []  # each with the offset of the record after it
         self.timers: dict[TimerKey, tuple[int, int, Command]] = {}
         self.answers: dict[int, Result | Refuse] = {}
         self.take_tasks: Callable[[Sequence[Effect]], None] = lambda effects: None
         # With `is_commit_held` appended records are committed by `commit` only, and answers wait for that.
         self.is_commit_held = False
-        self.committed = 0  # length of the log
+        self.committed = 0  # the number of committed records
         self.held: dict[int, Result] = {}
-        self.asked: set[int] = set()
+        self.requested: set[int] = set()
         self._tokens = itertools.count(1)
         self._sequence = itertools.count()
         self._uuids = itertools.count(1)
@@ -76,7 +76,7 @@ class GroupWorld:
 
     def token(self) -> int:
         token = next(self._tokens)
-        self.asked.add(token)
+        self.requested.add(token)
         return token
 
     def handle(self, command: Command) -> list[Effect]:
@@ -88,7 +88,7 @@ class GroupWorld:
         return effects
 
     def _check_timers(self) -> None:
-        """Assert that each phase and each member that waits for nothing has a timer, and nothing else has."""
+        """Assert that the timers are those of the phases of groups, of sessions and of held heartbeats."""
         wanted: set[TimerKey] = {EXPIRY_KEY}
         spare: set[TimerKey] = set()
         for group in self.coordinator.shard.groups.values():
@@ -118,7 +118,10 @@ class GroupWorld:
                 wanted.add(sync_key(group))
         held = self.coordinator.shard.held_heartbeats
         for group_id in held.groups():
-            wanted |= {TimerKey("hold", group_id, command.member_id) for command in held.of_group(group_id)}
+            wanted |= {
+                TimerKey("hold", group_id, command.member_id)
+                for command in held.heartbeats_of_group(group_id)
+            }
         # Timers of heartbeats that were answered early are not cancelled: the next heartbeat moves them.
         spare |= {key for key in self.timers if key.purpose in ("hold", "wake", "share-topics")}
         missing, left_over = wanted - self.timers.keys(), self.timers.keys() - wanted - spare
@@ -131,7 +134,7 @@ class GroupWorld:
         self.held = {}
 
     def _answer(self, token: int, answer: Result | Refuse, *, waits: bool) -> None:
-        assert token in self.asked, token
+        assert token in self.requested, token
         assert token not in self.answers and token not in self.held, f"token {token} answered twice"
         is_behind = self.is_commit_held and self.committed < len(self.log)
         if waits and is_behind and not isinstance(answer, Refuse):
@@ -145,8 +148,7 @@ class GroupWorld:
             match effect:
                 case Append(records, producer):
                     has_appended = True
-                    # Through bytes, as in a real log: a record that cannot be read back is an error here
-                    # already.
+                    # A record that cannot be read back is an error now, not at the next load.
                     for record in itertools.chain.from_iterable(map(opened, records)):
                         assert decode_record(encode_key(record), encode_value(record)) == record
                         if producer is not None:
@@ -175,7 +177,7 @@ class GroupWorld:
         self.now_ms = until_ms
 
     def waiting(self) -> set[int]:
-        return self.asked - self.answers.keys()
+        return self.requested - self.answers.keys()
 
     def restart(self, *, loses: bool = False) -> None:
         """Stop the process and load the log again.
@@ -324,14 +326,17 @@ class GroupWorld:
         group = self.coordinator.shard.classic_group(group_id)
         return group.state if group is not None else GroupState.DEAD
 
-    def stable_group(self, size: int = 2, **how: object) -> list[str]:
+    def stable_group(self, size: int = 2, **fields: object) -> list[str]:
         """Make a stable group with that many members in generation 1; the leader is the first in the list."""
-        tokens = [self.join(**how) for _ in range(size)]  # type: ignore[arg-type]
-        self.advance(self.config.group_initial_rebalance_delay_ms * size + 1)
-        members = [self.joined(token).member_id for token in tokens]
-        generation_id = self.joined(tokens[0]).generation_id
+        return self.static_group(*[None] * size, **fields)
+
+    def static_group(self, *instances: str | None, **fields: object) -> list[str]:
+        """Make a stable group of these instances, None for a dynamic member; the first one leads."""
+        joins = [self.join(**{"instance": each, **fields}) for each in instances]  # type: ignore[arg-type]
+        self.advance(self.config.group_initial_rebalance_delay_ms * len(joins) + 1)
+        members = [self.joined(join).member_id for join in joins]
         for member_id in members[1:]:
-            self.sync(member_id, generation_id)
-        self.sync(members[0], generation_id, [(member_id, member_id.encode()) for member_id in members])
+            self.sync(member_id, 1)
+        self.sync(members[0], 1, [(member_id, member_id.encode()) for member_id in members])
         assert self.state() is GroupState.STABLE
         return members

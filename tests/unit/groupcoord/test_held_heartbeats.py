@@ -14,14 +14,14 @@ from ottla.groupcoord.coordinator_config import CoordinatorConfig
 from ottla.groupcoord.effects import Refuse
 from ottla.groupcoord.timer_commands import AnswerHeldHeartbeat, WakeHeldHeartbeats
 from ottla.logstore.words.errors import ErrorCode
-from tests.unit.groupcoord.consumer.consumer_world import REBALANCE_MS as FULL_MS
-from tests.unit.groupcoord.consumer.consumer_world import ConsumerWorld, owned_of, topic_id
+from tests.unit.groupcoord.consumer.consumer_world import REBALANCE_MS, ConsumerWorld
 from tests.unit.groupcoord.group_world import START_MS, GroupWorld
+from tests.unit.groupcoord.topic_ids import partitions_in, topic_id
 
 HOLD_MS = 10_000
 
 
-class Held:
+class HeldMember:
     """A member whose heartbeats may be held, in a `ConsumerWorld`."""
 
     def __init__(self, world: ConsumerWorld, member_id: str, *, tolerates_late_answers: bool = True) -> None:
@@ -32,7 +32,7 @@ class Held:
 
     def join(self, *names: str) -> ConsumerGroupHeartbeatResult:
         self.send(names=names or ("a",), owned={})
-        return self.hears()
+        return self.receive()
 
     def send(
         self,
@@ -42,16 +42,16 @@ class Held:
         epoch: int | None = None,
     ) -> None:
         self.token, self.sent_ms = self.world.groups.token(), self.world.groups.now_ms
-        told = None if owned is None else [(topic_id(name), list(numbers)) for name, numbers in owned.items()]
+        sent = None if owned is None else [(topic_id(name), list(numbers)) for name, numbers in owned.items()]
         self.world.groups.handle(
             ConsumerGroupHeartbeat(
                 token=self.token,
                 group_id="g",
                 member_id=self.member_id,
                 member_epoch=self.epoch if epoch is None else epoch,
-                rebalance_timeout_ms=-1 if names is None else FULL_MS,
+                rebalance_timeout_ms=-1 if names is None else REBALANCE_MS,
                 subscribed_topic_names=names,
-                owned=told,  # type: ignore[arg-type]
+                owned=sent,  # type: ignore[arg-type]
                 client_id="c",
                 client_host="/127.0.0.1",
                 hold_ms=HOLD_MS,
@@ -65,7 +65,7 @@ class Held:
             return
         answer = self.world.groups.answers.get(self.token)
         if isinstance(answer, ConsumerGroupHeartbeatResult):
-            self.hears()
+            self.receive()
         elif isinstance(answer, Refuse) and answer.error is not ErrorCode.NOT_COORDINATOR:
             self.epoch, self.owned = 0, {}
         self.send(names=None if self.epoch else ("a",), owned=self.owned)
@@ -74,13 +74,13 @@ class Held:
     def waits(self) -> bool:
         return self.token in self.world.groups.waiting()
 
-    def hears(self) -> ConsumerGroupHeartbeatResult:
+    def receive(self) -> ConsumerGroupHeartbeatResult:
         answer = self.world.groups.answers[self.token]
         assert isinstance(answer, ConsumerGroupHeartbeatResult), answer
         self.epoch = answer.member_epoch
-        told = owned_of(answer)
-        if told is not None:
-            self.owned = told
+        owned = partitions_in(answer)
+        if owned is not None:
+            self.owned = owned
         return answer
 
     def error(self) -> ErrorCode:
@@ -97,20 +97,20 @@ def world() -> ConsumerWorld:
 def test_members_learn_of_one_that_joins_and_it_learns_of_partitions_they_give_up(
     world: ConsumerWorld,
 ) -> None:
-    first, second = Held(world, "m1"), Held(world, "m2")
+    first, second = HeldMember(world, "m1"), HeldMember(world, "m2")
     _begin_the_group(first)
     assert first.waits
 
     second.join()
 
-    assert not first.waits and first.hears().assignment is not None
+    assert not first.waits and first.receive().assignment is not None
     assert second.owned == {}
     second.send()  # the record that the answer arrived at this epoch
     second.send()
     assert second.waits  # for the partitions that the first still has
     first.send(owned=first.owned)
-    first.hears()
-    assert not second.waits and second.hears().assignment is not None
+    first.receive()
+    assert not second.waits and second.receive().assignment is not None
     assert sorted(first.owned["a"] + second.owned["a"]) == [0, 1, 2, 3]
 
 
@@ -119,14 +119,14 @@ def test_members_learn_of_one_that_leaves(world: ConsumerWorld) -> None:
 
     second.send(epoch=-1)
 
-    assert not first.waits and first.hears().assignment is not None
+    assert not first.waits and first.receive().assignment is not None
     assert first.owned == {"a": [0, 1, 2, 3]}
 
 
 def test_a_member_that_another_connection_removes_is_answered(world: ConsumerWorld) -> None:
     _, second = _two_that_wait(world)
 
-    world.beat("m2", -1)
+    world.heartbeat("m2", -1)
 
     assert not second.waits and second.error() is ErrorCode.UNKNOWN_MEMBER_ID
 
@@ -143,14 +143,14 @@ def test_a_held_heartbeat_does_not_prolong_the_session(world: ConsumerWorld) -> 
 
 def test_members_learn_of_a_target_that_was_put_off_when_it_is_made() -> None:
     world = ConsumerWorld(CoordinatorConfig(group_consumer_assignment_interval_ms=500))
-    first, second = Held(world, "m1"), Held(world, "m2")
+    first, second = HeldMember(world, "m1"), HeldMember(world, "m2")
     _begin_the_group(first)
 
     second.join()
 
     assert first.waits
     world.groups.advance(500)
-    assert not first.waits and first.hears().assignment is not None
+    assert not first.waits and first.receive().assignment is not None
 
 
 def test_members_get_the_partitions_of_a_silent_member_when_its_session_ends(world: ConsumerWorld) -> None:
@@ -158,7 +158,7 @@ def test_members_get_the_partitions_of_a_silent_member_when_its_session_ends(wor
     while first.owned != {"a": [0, 1, 2, 3]}:
         world.groups.advance(100)
         if not first.waits:
-            first.hears()
+            first.receive()
             first.send()
 
     assert world.groups.now_ms - START_MS == 45_000
@@ -173,7 +173,7 @@ def test_members_learn_of_a_topic_that_grows(world: ConsumerWorld) -> None:
 
     for member in (first, second):
         assert not member.waits
-        member.hears()
+        member.receive()
     assert sorted(first.owned["a"] + second.owned["a"]) == [0, 1, 2, 3, 4, 5]
 
 
@@ -185,7 +185,7 @@ def test_an_answer_without_news_says_that_nothing_changed(world: ConsumerWorld) 
     assert first.waits
     world.groups.advance(1)
 
-    answer = first.hears()
+    answer = first.receive()
     assert (answer.member_epoch, answer.assignment) == (before, None)
 
 
@@ -209,11 +209,11 @@ def test_a_second_heartbeat_answers_the_first(world: ConsumerWorld) -> None:
 
 
 def test_a_member_that_must_revoke_never_waits(world: ConsumerWorld) -> None:
-    first, second = Held(world, "m1"), Held(world, "m2")
+    first, second = HeldMember(world, "m1"), HeldMember(world, "m2")
     first.join()
     second.join()
     first.send(owned=first.owned)
-    first.hears()
+    first.receive()
     assert world.group().members["m1"].state is MemberState.UNREVOKED_PARTITIONS
 
     first.send()
@@ -238,7 +238,7 @@ def test_a_patient_client_is_answered_before_its_next_heartbeat_is_due(world: Co
         waited_ms = world.groups.now_ms - first.sent_ms
 
         assert waited_ms == TOLERANT.interval_ms * 9 // 10
-        assert first.hears().heartbeat_interval_ms == TOLERANT.interval_ms
+        assert first.receive().heartbeat_interval_ms == TOLERANT.interval_ms
         first.send()
 
 
@@ -246,43 +246,43 @@ def test_a_client_that_may_be_impatient_waits_for_half_of_its_interval(
     world: ConsumerWorld,
 ) -> None:
     first, second = (
-        Held(world, "m1", tolerates_late_answers=False),
-        Held(world, "m2", tolerates_late_answers=False),
+        HeldMember(world, "m1", tolerates_late_answers=False),
+        HeldMember(world, "m2", tolerates_late_answers=False),
     )
     first.join()
     first.send(owned=first.owned)
-    told_ms = first.hears().heartbeat_interval_ms
+    answered_ms = first.receive().heartbeat_interval_ms
     second.join()
     second.send()
 
     # While it waits for partitions it gets a short interval; it may wait for half of that.
     first.send(owned=first.owned)
-    assert second.hears().heartbeat_interval_ms == OTHERS.short_interval_ms
+    assert second.receive().heartbeat_interval_ms == OTHERS.short_interval_ms
     second.send()
     assert second.waits
     world.groups.advance(OTHERS.short_interval_ms // 2)
-    assert not second.waits and second.hears().heartbeat_interval_ms == OTHERS.short_interval_ms
-    assert told_ms == OTHERS.interval_ms
+    assert not second.waits and second.receive().heartbeat_interval_ms == OTHERS.short_interval_ms
+    assert answered_ms == OTHERS.interval_ms
 
 
 def test_a_patient_client_comes_back_soon_while_it_waits_for_partitions(world: ConsumerWorld) -> None:
     """The others give partitions up within a moment, and each heartbeat may bring the last one."""
-    first, second = Held(world, "m1"), Held(world, "m2")
+    first, second = HeldMember(world, "m1"), HeldMember(world, "m2")
     _begin_the_group(first)
     second.join()
     second.send()
 
-    told_ms = second.hears().heartbeat_interval_ms
+    answered_ms = second.receive().heartbeat_interval_ms
     second.send()
-    world.groups.advance(told_ms)
+    world.groups.advance(answered_ms)
 
-    assert not second.waits and second.world.groups.now_ms - second.sent_ms == told_ms
-    assert told_ms == TOLERANT.short_interval_ms <= TOLERANT.interval_ms // 2
+    assert not second.waits and second.world.groups.now_ms - second.sent_ms == answered_ms
+    assert answered_ms == TOLERANT.short_interval_ms <= TOLERANT.interval_ms // 2
 
 
 def test_the_interval_of_a_member_depends_on_its_client(world: ConsumerWorld) -> None:
-    patient = Held(world, "m1").join().heartbeat_interval_ms
-    other = Held(world, "m2", tolerates_late_answers=False).join().heartbeat_interval_ms
+    patient = HeldMember(world, "m1").join().heartbeat_interval_ms
+    other = HeldMember(world, "m2", tolerates_late_answers=False).join().heartbeat_interval_ms
     raw = world.join("m3", "a").heartbeat_interval_ms
 
     assert (patient, other, raw) == (TOLERANT.interval_ms, OTHERS.short_interval_ms, 5_000)
@@ -292,7 +292,7 @@ def test_many_held_heartbeats_are_answered_in_several_turns(
     world: ConsumerWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("ottla.groupcoord.wake_heartbeats.MAX_WOKEN", 2)
-    members = [Held(world, f"m{number}") for number in range(6)]
+    members = [HeldMember(world, f"m{number}") for number in range(6)]
     for member in members:
         member.join()
     for _ in range(3):
@@ -300,14 +300,14 @@ def test_many_held_heartbeats_are_answered_in_several_turns(
             if not member.waits:
                 member.send(owned=member.owned)
             if not member.waits:
-                member.hears()
+                member.receive()
     while any(not member.waits for member in members):
         for member in members:
             if not member.waits:
-                member.hears()
+                member.receive()
                 member.send(owned=member.owned)
 
-    Held(world, "new").join()
+    HeldMember(world, "new").join()
 
     assert sum(member.waits for member in members) == 4
     world.groups.advance(0)
@@ -336,20 +336,20 @@ def test_the_time_of_a_rebalance_is_not_the_interval_of_a_classic_member() -> No
     (member_id,) = groups.stable_group(1)
     held = Heartbeat(token=0, group_id="g", generation_id=1, member_id=member_id, hold_ms=HOLD_MS)
 
-    def beat(generation_id: int) -> int:
+    def heartbeat(generation_id: int) -> int:
         token = groups.token()
         groups.handle(replace(held, token=token, generation_id=generation_id))
         return token
 
     for _ in range(2):
-        beat(1)
+        heartbeat(1)
         groups.advance(1_000)
     groups.join(member_id)  # as the leader, so that the group rebalances
-    beat(2)
+    heartbeat(2)
     groups.advance(5_000)
     groups.sync(member_id, 2, [(member_id, b"")])
 
-    token, began_ms = beat(2), groups.now_ms
+    token, began_ms = heartbeat(2), groups.now_ms
     while token in groups.waiting():
         groups.advance(50)
 
@@ -420,7 +420,7 @@ def test_a_classic_member_with_a_held_heartbeat_learns_of_an_upgrade() -> None:
         groups.advance(1_000 if held not in groups.waiting() else 0)
     assert held in groups.waiting()
 
-    Held(world, "m").join()
+    HeldMember(world, "m").join()
 
     answer = groups.answers[held]
     assert getattr(answer, "error", None) is ErrorCode.REBALANCE_IN_PROGRESS, answer
@@ -430,12 +430,12 @@ def test_a_classic_member_with_a_held_heartbeat_learns_of_an_upgrade() -> None:
 def test_whatever_happens_no_heartbeat_is_held_for_long_and_members_get_their_shares(seed: int) -> None:
     chance = random.Random(seed)
     world = ConsumerWorld(CoordinatorConfig(group_consumer_assignment_interval_ms=chance.choice([0, 1_000])))
-    members: list[Held] = []
+    members: list[HeldMember] = []
     for step in range(80):
         world.groups.advance(chance.choice([0, 10, 300, 2_000]))
         match chance.randrange(12):
             case 0 if len(members) < 5:
-                members.append(Held(world, f"m{step}", tolerates_late_answers=chance.random() < 0.5))
+                members.append(HeldMember(world, f"m{step}", tolerates_late_answers=chance.random() < 0.5))
             case 1 if members:
                 members.pop(chance.randrange(len(members))).send(epoch=-1)
             case 2 if members:
@@ -453,7 +453,7 @@ def test_whatever_happens_no_heartbeat_is_held_for_long_and_members_get_their_sh
                 chance.choice(members).step()
         assert all(world.groups.now_ms - member.sent_ms <= HOLD_MS for member in members if member.waits)
 
-    members.append(Held(world, "last"))
+    members.append(HeldMember(world, "last"))
     for _ in range(400):  # longer than a session
         world.groups.advance(150)
         for member in members:
@@ -466,16 +466,16 @@ def test_whatever_happens_no_heartbeat_is_held_for_long_and_members_get_their_sh
     assert not world.groups.waiting()
 
 
-def _begin_the_group(member: Held) -> None:
+def _begin_the_group(member: HeldMember) -> None:
     """Join an empty group and wait; the interval is known from the second heartbeat on."""
     member.join()
     member.send(owned=member.owned)
-    member.hears()
+    member.receive()
     member.send()
 
 
-def _two_that_wait(world: ConsumerWorld) -> tuple[Held, Held]:
-    first, second = Held(world, "m1"), Held(world, "m2")
+def _two_that_wait(world: ConsumerWorld) -> tuple[HeldMember, HeldMember]:
+    first, second = HeldMember(world, "m1"), HeldMember(world, "m2")
     first.join()
     second.join()
     for _ in range(3):
@@ -483,10 +483,10 @@ def _two_that_wait(world: ConsumerWorld) -> tuple[Held, Held]:
             if not member.waits:
                 member.send(owned=member.owned)
             if not member.waits:
-                member.hears()
+                member.receive()
     for member in (first, second):
         if not member.waits:
-            member.hears()
+            member.receive()
             member.send(owned=member.owned)
     assert first.waits and second.waits
     return first, second

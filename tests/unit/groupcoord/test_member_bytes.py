@@ -40,7 +40,7 @@ def test_shards_of_a_node_share_one_limit() -> None:
     check_members(shards[1], 300 * KIB)
 
 
-def test_a_shard_that_was_loaded_counts_from_then_on() -> None:
+def test_the_bytes_of_a_shard_count_once_it_is_attached() -> None:
     node, shard = NodeBytes(), ShardBytes()
     shard.add(500)
     assert node.used_bytes == 0
@@ -86,7 +86,7 @@ def test_assignments_are_counted_and_rejected_beyond_the_limit() -> None:
 
 def heartbeat(world: ConsumerWorld, member_id: str, names: int) -> ConsumerGroupHeartbeatResult | Refuse:
     subscribed = [f"{number:0100}" for number in range(names)]
-    return world.beat(member_id, 0, names=subscribed, owned={}, rebalance_ms=60_000)
+    return world.heartbeat(member_id, 0, names=subscribed, owned={}, rebalance_ms=60_000)
 
 
 def test_members_of_consumer_groups_are_counted_with_their_subscriptions() -> None:
@@ -99,8 +99,8 @@ def test_members_of_consumer_groups_are_counted_with_their_subscriptions() -> No
     assert isinstance(refused, Refuse) and refused.error is ErrorCode.COORDINATOR_NOT_AVAILABLE
     assert isinstance(heartbeat(world, "m3", 1), ConsumerGroupHeartbeatResult)
 
-    world.beat("m1", -1)
-    world.beat("m3", -1)
+    world.heartbeat("m1", -1)
+    world.heartbeat("m3", -1)
     assert node.used_bytes == 0
 
 
@@ -112,7 +112,7 @@ def test_new_groups_without_memory_for_them_are_rejected_however_they_come() -> 
 
     refusals = [
         world.groups.answers[world.groups.join(group_id="new")],
-        world.beat("m", 0, group_id="new", names=["a"], owned={}, rebalance_ms=60_000),
+        world.heartbeat("m", 0, group_id="new", names=["a"], owned={}, rebalance_ms=60_000),
         world.groups.ask(
             OffsetCommit(
                 token=world.groups.token(),

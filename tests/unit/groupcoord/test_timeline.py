@@ -24,15 +24,15 @@ def causes(world: GroupWorld) -> list[Cause]:
     return [event.cause for event in rebalances(world)[-1].events]
 
 
-def who(world: GroupWorld) -> list[str]:
+def members_of_events(world: GroupWorld) -> list[str]:
     return [event.member_id for event in rebalances(world)[-1].events]
 
 
-def settle(world: GroupWorld, *member_ids: str, **how: object) -> None:
+def settle(world: GroupWorld, *member_ids: str, **fields: object) -> None:
     """Let these members join again and sync, the leader first."""
-    tokens = [world.join(member_id, **how) for member_id in member_ids]  # type: ignore[arg-type]
-    told = [world.joined(token) for token in tokens]
-    for each in sorted(told, key=lambda each: each.member_id == each.leader):
+    tokens = [world.join(member_id, **fields) for member_id in member_ids]  # type: ignore[arg-type]
+    joined = [world.joined(token) for token in tokens]
+    for each in sorted(joined, key=lambda each: each.member_id == each.leader):
         assigned = [(member.member_id, b"a") for member in each.members]
         world.sync(each.member_id, each.generation_id, assigned)
     assert world.state() is GroupState.STABLE
@@ -41,7 +41,7 @@ def settle(world: GroupWorld, *member_ids: str, **how: object) -> None:
 # ---- causes ----------------------------------------------------------------------------------------------
 
 
-def test_members_that_join_a_new_group() -> None:
+def test_the_timeline_names_members_that_join_a_new_group() -> None:
     world = GroupWorld(NO_DELAY)
 
     world.join(client_id="app", reason="hello")
@@ -92,7 +92,7 @@ def test_a_pending_member_that_leaves_a_stable_group_disturbs_it_as_in_kafka() -
     world.leave(pending)
 
     assert world.state() is GroupState.PREPARING_REBALANCE
-    assert (causes(world), who(world)) == ([Cause.MEMBER_LEFT], [pending])
+    assert (causes(world), members_of_events(world)) == ([Cause.MEMBER_LEFT], [pending])
 
 
 def test_a_pending_member_that_leaves_an_empty_group_is_no_rebalance() -> None:
@@ -106,7 +106,7 @@ def test_a_pending_member_that_leaves_an_empty_group_is_no_rebalance() -> None:
     assert [each.generation_after for each in rebalances(world)] == [1, 2]
 
 
-def test_an_instance_that_an_administrator_removed() -> None:
+def test_the_timeline_names_an_instance_that_an_administrator_removed() -> None:
     world = GroupWorld(NO_DELAY)
     member = world.join(instance="one")
     world.advance(0)
@@ -118,12 +118,12 @@ def test_an_instance_that_an_administrator_removed() -> None:
 
 
 def settle_alone(world: GroupWorld, join: int) -> str:
-    told = world.joined(join)
-    world.sync(told.member_id, told.generation_id, [(told.member_id, b"a")])
-    return told.member_id
+    joined = world.joined(join)
+    world.sync(joined.member_id, joined.generation_id, [(joined.member_id, b"a")])
+    return joined.member_id
 
 
-def test_a_member_that_became_silent() -> None:
+def test_the_timeline_names_a_member_that_became_silent() -> None:
     world = GroupWorld()
     leader, follower = world.stable_group(2, session_ms=10_000)
     world.advance(6_000)
@@ -131,23 +131,23 @@ def test_a_member_that_became_silent() -> None:
 
     world.advance(4_000)
 
-    assert (causes(world), who(world)) == ([Cause.SESSION_EXPIRED], [follower])
+    assert (causes(world), members_of_events(world)) == ([Cause.SESSION_EXPIRED], [follower])
 
 
-def test_a_member_that_did_not_join_again_in_time() -> None:
+def test_the_timeline_names_a_member_that_did_not_join_again_in_time() -> None:
     world = GroupWorld()
     leader, follower = world.stable_group(2, session_ms=60_000, rebalance_ms=20_000)
 
     world.join(leader, session_ms=60_000, rebalance_ms=20_000)
     world.advance(20_000)
 
-    assert (causes(world), who(world)) == (
+    assert (causes(world), members_of_events(world)) == (
         [Cause.LEADER_REJOINED, Cause.REBALANCE_TIMED_OUT],
         [leader, follower],
     )
 
 
-def test_a_member_that_did_not_ask_for_its_assignment_in_time() -> None:
+def test_the_timeline_names_a_member_that_did_not_ask_for_its_assignment_in_time() -> None:
     world = GroupWorld(NO_DELAY)
     joins = [world.join(session_ms=60_000, rebalance_ms=20_000) for _ in range(2)]
     world.advance(0)
@@ -157,29 +157,29 @@ def test_a_member_that_did_not_ask_for_its_assignment_in_time() -> None:
 
     world.advance(20_000)
 
-    assert (causes(world), who(world)) == ([Cause.SYNC_TIMED_OUT], [follower])
+    assert (causes(world), members_of_events(world)) == ([Cause.SYNC_TIMED_OUT], [follower])
 
 
-def test_a_member_that_reads_other_topics() -> None:
+def test_the_timeline_names_a_member_that_reads_other_topics() -> None:
     world = GroupWorld()
     for_a, for_b = [("range", READS_A)], [("range", READS_B)]
     leader, follower = world.stable_group(2, protocols=for_a)
 
     world.join(follower, protocols=for_b)
 
-    assert (causes(world), who(world)) == ([Cause.SUBSCRIPTION_CHANGED], [follower])
+    assert (causes(world), members_of_events(world)) == ([Cause.SUBSCRIPTION_CHANGED], [follower])
     settle(world, leader, protocols=for_b)
     world.join(leader, protocols=for_a)
-    assert (causes(world), who(world)) == ([Cause.SUBSCRIPTION_CHANGED], [leader])
+    assert (causes(world), members_of_events(world)) == ([Cause.SUBSCRIPTION_CHANGED], [leader])
 
 
-def test_a_member_with_other_metadata_and_the_same_topics() -> None:
+def test_the_timeline_names_a_member_with_other_metadata_and_the_same_topics() -> None:
     world = GroupWorld()
     _, follower = world.stable_group(2, protocols=[("range", READS_A)])
 
     world.join(follower, protocols=[("range", READS_A + b"owned")])
 
-    assert (causes(world), who(world)) == ([Cause.METADATA_CHANGED], [follower])
+    assert (causes(world), members_of_events(world)) == ([Cause.METADATA_CHANGED], [follower])
 
 
 def test_metadata_of_other_protocol_types_is_not_read_for_topics() -> None:
@@ -191,7 +191,7 @@ def test_metadata_of_other_protocol_types_is_not_read_for_topics() -> None:
     assert causes(world) == [Cause.METADATA_CHANGED]
 
 
-def test_a_leader_that_joined_again() -> None:
+def test_the_timeline_names_a_leader_that_joined_again() -> None:
     world = GroupWorld()
     leader, _ = world.stable_group(2)
 
@@ -202,32 +202,32 @@ def test_a_leader_that_joined_again() -> None:
     ]
 
 
-def test_a_static_member_that_came_back_with_another_protocol() -> None:
+def test_the_timeline_names_a_static_member_that_came_back_with_another_protocol() -> None:
     world = GroupWorld(NO_DELAY)
-    settle_alone(world, static(world))
+    settle_alone(world, join_static(world))
 
-    static(world, protocols=[("sticky", b""), ("range", b"")])
+    join_static(world, protocols=[("sticky", b""), ("range", b"")])
 
     assert causes(world) == [Cause.STATIC_REPLACED]
 
 
 def test_a_static_member_that_takes_its_place_is_no_rebalance() -> None:
     world = GroupWorld(NO_DELAY)
-    settle_alone(world, static(world))
+    settle_alone(world, join_static(world))
 
-    static(world)
+    join_static(world)
 
     assert world.state() is GroupState.STABLE
     assert len(rebalances(world)) == 1
 
 
-def static(world: GroupWorld, **how: object) -> int:
-    token = world.join(instance="one", **how)  # type: ignore[arg-type]
+def join_static(world: GroupWorld, **fields: object) -> int:
+    token = world.join(instance="one", **fields)  # type: ignore[arg-type]
     world.advance(0)
     return token
 
 
-def test_a_group_that_was_loaded_above_the_limit() -> None:
+def test_the_timeline_names_a_group_that_was_loaded_above_the_limit() -> None:
     world = GroupWorld()
     world.stable_group(2)
 
@@ -237,7 +237,7 @@ def test_a_group_that_was_loaded_above_the_limit() -> None:
     assert causes(world) == [Cause.GROUP_TOO_LARGE]
 
 
-def test_a_member_beyond_a_lowered_limit() -> None:
+def test_the_timeline_names_a_member_beyond_a_lowered_limit() -> None:
     world = GroupWorld()
     leader, follower = world.stable_group(2)
     world.config = CoordinatorConfig(group_max_size=1)
@@ -246,10 +246,10 @@ def test_a_member_beyond_a_lowered_limit() -> None:
     world.join(leader)
     world.join(follower)
 
-    assert (causes(world), who(world)) == ([Cause.GROUP_TOO_LARGE] * 2, ["", follower])
+    assert (causes(world), members_of_events(world)) == ([Cause.GROUP_TOO_LARGE] * 2, ["", follower])
 
 
-def test_an_assignment_that_the_log_would_not_take() -> None:
+def test_the_timeline_names_an_assignment_that_the_log_would_not_take() -> None:
     world = GroupWorld(CoordinatorConfig(max_batch_bytes=10_000))
     (leader,) = world.stable_group(1)
     join = world.join(leader)

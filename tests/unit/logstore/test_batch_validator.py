@@ -1,4 +1,4 @@
-"""The validation of a batch by its leader, with the error codes that Apache Kafka was seen to return."""
+"""The validation of a batch by its leader, with the error codes that Apache Kafka returned in trials."""
 
 import re
 import struct
@@ -14,7 +14,7 @@ from ottla.logstore import record_walk
 from ottla.logstore.batch_validator import (
     COMPRESSED_AT_ONCE_BYTES,
     RecordError,
-    RecordsRefused,
+    RecordValidationError,
     plain_header,
     validate_at_once,
     validate_batch,
@@ -80,7 +80,7 @@ def test_an_invalid_batch_gets_kafkas_error_code(records: Any, code: int) -> Non
     assert refusal(records).code == code
 
 
-def test_a_batch_too_large_is_refused() -> None:
+def test_a_batch_too_large_is_rejected() -> None:
     assert refusal(build_batch(ROWS), LogConfig(max_message_bytes=50)).code is ErrorCode.MESSAGE_TOO_LARGE
 
 
@@ -88,8 +88,8 @@ def test_zstd_needs_produce_version_7() -> None:
     batch = build_batch(ROWS, compression=Compression.ZSTD)
 
     assert refusal(batch, produce_version=6).code is ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
-    lying = seal_batch(read_header(batch)._replace(records_count=7), batch[HEADER_SIZE:])
-    assert refusal(lying, produce_version=6).code is ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+    wrong_count = seal_batch(read_header(batch)._replace(records_count=7), batch[HEADER_SIZE:])
+    assert refusal(wrong_count, produce_version=6).code is ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
     validate_batch(batch, config=LogConfig(), now_ms=NOW_MS, produce_version=7)
 
 
@@ -120,11 +120,11 @@ def test_a_timestamp_in_the_future_names_its_record() -> None:
     error = refusal(late)
 
     assert error.code is ErrorCode.INVALID_TIMESTAMP
-    assert isinstance(error, RecordsRefused)
+    assert isinstance(error, RecordValidationError)
     assert [one.batch_index for one in error.record_errors] == [1]
 
 
-def test_a_timestamp_that_is_too_old_is_refused_if_there_is_a_limit() -> None:
+def test_a_timestamp_that_is_too_old_is_rejected_if_there_is_a_limit() -> None:
     config = LogConfig(message_timestamp_before_max_ms=1000)
 
     assert refusal(build_batch([(None, b"", NOW_MS - 1001, ())]), config).code is ErrorCode.INVALID_TIMESTAMP
@@ -135,7 +135,7 @@ def test_compacted_topics_need_keys() -> None:
     error = refusal(build_batch(ROWS), LogConfig(cleanup_policy=("compact",)))
 
     assert error.code is ErrorCode.INVALID_RECORD
-    assert isinstance(error, RecordsRefused)
+    assert isinstance(error, RecordValidationError)
     assert error.record_errors == (RecordError(1, "Compacted topic cannot accept message without key."),)
 
 
@@ -146,7 +146,7 @@ def test_all_invalid_records_are_named_and_timestamps_take_precedence() -> None:
     error = refusal(build_batch(rows), LogConfig(cleanup_policy=("compact",)))
 
     assert error.code is ErrorCode.INVALID_TIMESTAMP
-    assert isinstance(error, RecordsRefused)
+    assert isinstance(error, RecordValidationError)
     assert [one.batch_index for one in error.record_errors] == [0, 1]
     assert error.record_errors[1].message == "Compacted topic cannot accept message without key."
 
@@ -262,15 +262,15 @@ SEEN_IN_THE_HEADER = {"a count that is too large", "a count of 2^31-1", "no reco
 
 @pytest.mark.parametrize("codec", Compression)
 @pytest.mark.parametrize("name", BROKEN)
-def test_a_batch_that_readers_cannot_parse_is_refused(name: str, codec: Compression) -> None:
+def test_a_batch_that_readers_cannot_parse_is_rejected(name: str, codec: Compression) -> None:
     batch = damaged(*BROKEN[name], codec)
 
     assert refusal(batch).code is ErrorCode.INVALID_RECORD
-    believed = LogConfig(validate_records=False)
+    unvalidated = LogConfig(validate_records=False)
     if name in SEEN_IN_THE_HEADER and (codec is Compression.NONE or "2^31" in name):
-        assert refusal(batch, believed).code is ErrorCode.INVALID_RECORD
+        assert refusal(batch, unvalidated).code is ErrorCode.INVALID_RECORD
     else:
-        validate_batch(batch, config=believed, now_ms=NOW_MS)
+        validate_batch(batch, config=unvalidated, now_ms=NOW_MS)
 
 
 COUNTED = [name for name in BROKEN if not re.search("delta|header|key", name)]
@@ -321,14 +321,14 @@ def test_records_that_apache_kafka_accepts_are_accepted(content: bytes) -> None:
 @pytest.mark.parametrize("codec", [one for one in Compression if one is not Compression.NONE])
 @pytest.mark.parametrize("data", [b"\xee" * 60, bytes(60), b"\xee"])
 @pytest.mark.parametrize("settings", [{}, {"cleanup_policy": ("compact",)}])
-def test_garbage_marked_as_compressed_is_refused(
+def test_garbage_marked_as_compressed_is_rejected(
     codec: Compression, data: bytes, settings: dict[str, Any]
 ) -> None:
     batch = seal_batch(read_header(build_batch(ROWS[:1], compression=codec)), data)
 
     assert refusal(batch, LogConfig(**settings)).code is ErrorCode.UNKNOWN_SERVER_ERROR
     at_once = {"config": LogConfig(**settings), "now_ms": NOW_MS, "produce_version": 9}
-    assert validate_at_once(batch, **at_once) is None, "a thread says what is wrong"
+    assert validate_at_once(batch, **at_once) is None, "a thread checks it, and returns the error"
 
 
 def stored(content: bytes) -> bytes:
@@ -361,7 +361,7 @@ def test_lz4_blocks_that_are_not_compressed_are_accepted() -> None:
 
 
 @pytest.mark.parametrize("name", FOREIGN_FRAMES)
-def test_an_lz4_frame_that_kafkas_java_reader_cannot_open_is_refused(name: str) -> None:
+def test_an_lz4_frame_that_kafkas_java_reader_cannot_open_is_rejected(name: str) -> None:
     """The library opens it, but Java consumers would be stuck at it."""
     batch = lz4_batch(FOREIGN_FRAMES[name])
 
@@ -370,7 +370,7 @@ def test_an_lz4_frame_that_kafkas_java_reader_cannot_open_is_refused(name: str) 
     assert plain_header(memoryview(batch), 10**6, 0, 2**62, True) is None
 
 
-def test_linked_lz4_blocks_are_refused_as_in_kafka() -> None:
+def test_linked_lz4_blocks_are_rejected_as_in_kafka() -> None:
     count = 10_000  # several blocks of 64 KiB
     content = b"".join(map(record, range(count)))
 
@@ -400,9 +400,9 @@ def test_the_fast_path_obeys_the_limit_of_decompressed_bytes() -> None:
 @pytest.mark.parametrize("codec", Compression)
 def test_a_wrong_max_timestamp_in_the_header_is_corrected(codec: Compression) -> None:
     content = record(0) + record(1, timestamp_delta=50)
-    for lie in (NOW_MS, NOW_MS + 500, NOW_MS + 100 * HOUR_MS, -1):
+    for claimed_ms in (NOW_MS, NOW_MS + 500, NOW_MS + 100 * HOUR_MS, -1):
         valid = validate_batch(
-            damaged(content, 2, codec, max_timestamp=lie), config=LogConfig(), now_ms=NOW_MS
+            damaged(content, 2, codec, max_timestamp=claimed_ms), config=LogConfig(), now_ms=NOW_MS
         )
 
         assert check_batch(valid.batch) == valid.header
@@ -421,7 +421,7 @@ def test_an_error_names_at_most_a_hundred_records_and_damage_takes_precedence() 
 
     error = refusal(damaged(late, 150))
 
-    assert isinstance(error, RecordsRefused) and error.code is ErrorCode.INVALID_TIMESTAMP
+    assert isinstance(error, RecordValidationError) and error.code is ErrorCode.INVALID_TIMESTAMP
     checked = record_walk.fully_checked(150, needs_keys=False)
     assert [one.batch_index for one in error.record_errors] == [*range(min(checked, 100))]
     assert error.record_errors[7].message == (
@@ -453,15 +453,15 @@ def test_the_header_is_trusted_if_no_package_opens_the_codec(
 def test_work_that_would_hold_up_an_event_loop_is_declined_before_anything_is_opened(
     codec: Compression,
 ) -> None:
-    asked: dict[str, Any] = {"config": LogConfig(), "now_ms": NOW_MS, "produce_version": 9}
+    options: dict[str, Any] = {"config": LogConfig(), "now_ms": NOW_MS, "produce_version": 9}
     small = build_batch([(b"k", bytes(range(200)) * 10, NOW_MS, ())], compression=codec)
     bomb = build_batch([(b"k", bytes(1_000_000), NOW_MS, ())], compression=codec)
 
-    assert validate_at_once(small, **asked) == validate_batch(small, config=LogConfig(), now_ms=NOW_MS)
-    assert validate_at_once(bomb, **asked) is None
+    assert validate_at_once(small, **options) == validate_batch(small, config=LogConfig(), now_ms=NOW_MS)
+    assert validate_at_once(bomb, **options) is None
     validate_batch(bomb, config=LogConfig(), now_ms=NOW_MS)
     limited = LogConfig(max_decompressed_message_bytes=1000)
-    assert validate_at_once(small, **{**asked, "config": limited}) is None
+    assert validate_at_once(small, **{**options, "config": limited}) is None
     with pytest.raises(KafkaError, match="more than 1000 bytes"):
         validate_batch(small, config=limited, now_ms=NOW_MS)
 
@@ -514,13 +514,13 @@ def test_a_bomb_is_recompressed_in_the_memory_of_a_batch(target: str) -> None:
     batch = zeros(300, Compression.LZ4 if target == "zstd" else Compression.ZSTD)
     config = LogConfig(compression_type=target)
 
-    def compressed_anew() -> None:
+    def recompress() -> None:
         if target == "uncompressed":
             assert refusal(batch, config).code is ErrorCode.MESSAGE_TOO_LARGE
         else:
             validate_batch(batch, config=config, now_ms=NOW_MS)
 
-    assert peak_bytes(compressed_anew) < 8 * 1024 * 1024
+    assert peak_bytes(recompress) < 8 * 1024 * 1024
 
 
 def test_recompression_can_be_stopped_in_the_middle_of_a_batch() -> None:

@@ -32,7 +32,7 @@ class TransactionalWorld(World):
         )
 
     def committed_records(self) -> list[Record]:
-        """Return the records that such a consumer reads from the start, request by request."""
+        """Return the records that a read_committed consumer reads from the start, request by request."""
         offset, seen = self.log.log_start_offset, []
         while offset < self.log.last_stable_offset:
             found = self.log.read(offset, 300, isolation=FetchIsolation.TXN_COMMITTED, minimum_one_batch=True)
@@ -70,7 +70,7 @@ def test_records_committed_after_an_abort_before_the_round_are_kept() -> None:
         world.run()
         world.now_ms += 1_001
 
-    assert [record.key for record in world.committed_records()] == [b"c"], "what was deleted is back"
+    assert [record.key for record in world.committed_records()] == [b"c"], "a deleted record is back"
 
 
 @pytest.mark.parametrize("seed", range(3, 6))
@@ -80,9 +80,9 @@ def test_committed_records_match_a_simple_model(seed: int) -> None:
     model: list[Record] = []
     open_ones: dict[int, list[Record]] = {}
     for step in range(250):
-        what = chance.choice(("append", "add", "add", "add", "end", "end", "clean", "wait", "restart"))
+        action = chance.choice(("append", "add", "add", "add", "end", "end", "clean", "wait", "restart"))
         producer_id = chance.choice(PRODUCERS)
-        if what in ("append", "add"):
+        if action in ("append", "add"):
             newest = step // 10
             pairs = [
                 (b"%d" % chance.randint(newest - 4, newest), chance.choice(VALUES))
@@ -92,28 +92,28 @@ def test_committed_records_match_a_simple_model(seed: int) -> None:
                 Record(world.log.log_end_offset + index, world.now_ms, key, value)
                 for index, (key, value) in enumerate(pairs)
             ]
-            if what == "append":
+            if action == "append":
                 world.append(*pairs)
                 model += records
             else:
                 world.add(producer_id, *pairs)
                 open_ones.setdefault(producer_id, []).extend(records)
-        elif what == "end" and producer_id in open_ones:
-            how = chance.choice(list(ControlType))
-            world.end_transaction(producer_id, how)
+        elif action == "end" and producer_id in open_ones:
+            control_type = chance.choice(list(ControlType))
+            world.end_transaction(producer_id, control_type)
             ended = open_ones.pop(producer_id)
-            model = sorted(model + ended if how is ControlType.COMMIT else model, key=_OFFSET)
-        elif what == "clean":
+            model = sorted(model + ended if control_type is ControlType.COMMIT else model, key=_OFFSET)
+        elif action == "clean":
             if chance.random() < 0.5:
                 world.log.roll(now_ms=world.now_ms)
             world.run(buffer_bytes=24 * chance.choice((5, 40)))
-        elif what == "wait":
+        elif action == "wait":
             world.now_ms += chance.randint(1, 1_500)
-        elif what == "restart" and chance.random() < 0.2:
+        elif action == "restart" and chance.random() < 0.2:
             world.manager.close()
             world.start()
             world.log.update_high_watermark(world.log.log_end_offset)
-        if what not in ("clean", "restart"):
+        if action not in ("clean", "restart"):
             continue
 
         seen = world.committed_records()

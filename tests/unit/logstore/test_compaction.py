@@ -271,7 +271,7 @@ def test_the_marker_with_a_producers_epoch_is_kept() -> None:
     assert [one.header.base_offset for one in later] == [1]
 
 
-def test_bytes_that_are_not_records_are_refused_by_compaction() -> None:
+def test_bytes_that_are_not_records_are_rejected_by_compaction() -> None:
     batch = data(0, (b"a", b"1"), (b"b", b"22"))
     content = batch[HEADER_SIZE:]
 
@@ -287,7 +287,7 @@ def test_bytes_that_are_not_records_are_refused_by_compaction() -> None:
                 pass
 
 
-def test_a_record_outside_the_offsets_of_its_batch_is_refused() -> None:
+def test_a_record_outside_the_offsets_of_its_batch_is_rejected() -> None:
     content = data(0, (b"a", b"1"), (b"b", b"2"))[HEADER_SIZE:]
 
     with pytest.raises(KafkaError, match="offset delta 1"):
@@ -308,7 +308,7 @@ CLOSED = [SegmentSpan(0, 100, 1_000), SegmentSpan(10, 100, 2_000), SegmentSpan(2
         (25, 20, 0, CleanableRange(25, 25, True)),
     ],
 )
-def test_the_cleanable_range(
+def test_the_cleanable_range_lies_between_the_checkpoint_and_the_first_record_that_must_wait(
     checkpoint: int | None, stable: int, lag_ms: int, expected: CleanableRange
 ) -> None:
     assert expected == cleanable_range(

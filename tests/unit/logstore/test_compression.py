@@ -59,14 +59,14 @@ def test_snappy_has_the_frames_of_xerials_java_library() -> None:
     assert bytes(cramjam.snappy.decompress_raw(data[20 : 20 + first])) == bytes(32 * 1024)
 
 
-def test_lz4_blocks_are_independent_because_kafkas_java_reader_refuses_linked_ones() -> None:
+def test_lz4_blocks_are_independent_because_kafkas_java_reader_rejects_linked_ones() -> None:
     info = lz4.frame.get_frame_info(compress(Compression.LZ4, bytes(200_000)))
 
     assert not info["block_linked"]
     assert info["block_size"] == 64 * 1024
 
 
-def test_a_second_stream_of_snappy_that_is_cut_off_is_refused() -> None:
+def test_a_second_stream_of_snappy_that_is_cut_off_is_rejected() -> None:
     with pytest.raises(KafkaError) as refused:
         decompress(Compression.SNAPPY, compress(Compression.SNAPPY, b"hello") + b"\x82SNAPPY\x00\x00\x00")
 
@@ -74,7 +74,7 @@ def test_a_second_stream_of_snappy_that_is_cut_off_is_refused() -> None:
 
 
 @pytest.mark.parametrize("compression", COMPRESSED)
-def test_a_bomb_is_refused_at_the_limit(compression: Compression) -> None:
+def test_a_bomb_is_rejected_at_the_limit(compression: Compression) -> None:
     data = compress(compression, bytes(2_000_000))
 
     assert len(decompress(compression, data, max_bytes=2_000_000)) == 2_000_000
@@ -84,16 +84,16 @@ def test_a_bomb_is_refused_at_the_limit(compression: Compression) -> None:
 
 
 @pytest.mark.parametrize(
-    "lie",
+    "frame",
     [
         b"\xff\xff\xff\xff\x0f" + bytes(10),  # raw snappy that claims 4 GiB
         b"\x82SNAPPY\x00" + b"\x00\x00\x00\x01" * 2 + b"\x00\x00\x00\x06" + b"\xff\xff\xff\xff\x0f\x00",
         b"\x82SNAPPY\x00" + b"\x00\x00\x00\x01" * 2 + b"\x7f\xff\xff\xff",
     ],
 )
-def test_a_size_claimed_in_a_header_allocates_nothing(lie: bytes) -> None:
+def test_a_size_claimed_in_a_header_allocates_nothing(frame: bytes) -> None:
     with pytest.raises(KafkaError):
-        decompress(Compression.SNAPPY, lie)
+        decompress(Compression.SNAPPY, frame)
 
 
 @pytest.mark.parametrize("compression", COMPRESSED)
@@ -154,7 +154,7 @@ def test_codecs_without_their_packages_are_listed(monkeypatch: pytest.MonkeyPatc
     ],
     ids=["gzip", "zstd", "zstd skipped"],
 )
-def test_too_many_empty_pieces_are_refused(compression: Compression, piece: bytes) -> None:
+def test_too_many_empty_pieces_are_rejected(compression: Compression, piece: bytes) -> None:
     whole = compress(compression, b"hello")
 
     assert decompress(compression, piece * 900 + whole) == b"hello"
@@ -164,14 +164,14 @@ def test_too_many_empty_pieces_are_refused(compression: Compression, piece: byte
     assert "too many pieces" in refused.value.detail
 
 
-def test_a_zstd_frame_of_empty_blocks_is_refused() -> None:
+def test_a_zstd_frame_of_empty_blocks_is_rejected() -> None:
     frame = b"\x28\xb5\x2f\xfd\x00\x58" + b"\0\0\0" * 20_000 + b"\x01\0\0"
 
     with pytest.raises(KafkaError, match="too many pieces"):
         decompress(Compression.ZSTD, frame)
 
 
-def test_a_snappy_stream_of_single_bytes_is_refused() -> None:
+def test_a_snappy_stream_of_single_bytes_is_rejected() -> None:
     block = bytes(cramjam.snappy.compress_raw(b"x"))
     framed = len(block).to_bytes(4, "big") + block
     head = b"\x82SNAPPY\x00" + b"\x00\x00\x00\x01" * 2
@@ -193,7 +193,7 @@ def test_data_larger_than_one_read_is_decompressed_completely(compression: Compr
         decompress(compression, data, max_bytes=size - 1)
 
 
-def test_a_refused_frame_does_not_affect_the_next_one() -> None:
+def test_a_rejected_frame_does_not_affect_the_next_one() -> None:
     good, bad = (
         compress(Compression.ZSTD, b"hello" * 9),
         bytearray(compress(Compression.ZSTD, bytes(range(250)) * 4)),

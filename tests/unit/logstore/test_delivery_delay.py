@@ -4,7 +4,12 @@ from typing import Any
 
 import pytest
 
-from ottla.logstore.batch_validator import RecordsRefused, takes_as_it_is, validate_at_once, validate_batch
+from ottla.logstore.batch_validator import (
+    RecordValidationError,
+    stores_unchanged,
+    validate_at_once,
+    validate_batch,
+)
 from ottla.logstore.compression import Compression
 from ottla.logstore.delivery_delay import WALKED_AT_ONCE, delayed_records
 from ottla.logstore.log_config import LogConfig
@@ -33,8 +38,8 @@ def due_times(*records: NewRecord, config: LogConfig = DELAYING, **batch: Any) -
     }
 
 
-def refusal(*records: NewRecord, config: LogConfig = DELAYING, **batch: Any) -> RecordsRefused:
-    with pytest.raises(RecordsRefused) as refused:
+def refusal(*records: NewRecord, config: LogConfig = DELAYING, **batch: Any) -> RecordValidationError:
+    with pytest.raises(RecordValidationError) as refused:
         validate_batch(build_batch(records, **batch), config=config, now_ms=NOW_MS)
     return refused.value
 
@@ -195,5 +200,5 @@ def test_a_topic_without_delays_accepts_any_header() -> None:
 def test_a_topic_with_delays_opens_each_batch() -> None:
     trusting = LogConfig(validate_records=False, ottla_delivery_delay_enable=True)
 
-    assert not takes_as_it_is(trusting) and trusting.opens_records
+    assert not stores_unchanged(trusting) and trusting.opens_records
     assert refusal(record((AT, b"soon")), config=trusting).code is ErrorCode.INVALID_RECORD

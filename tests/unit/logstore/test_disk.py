@@ -123,10 +123,10 @@ def test_cached_files_are_closed_when_descriptors_run_out(tmp_path: Path) -> Non
 def test_the_kernel_is_asked_only_sometimes_if_a_range_is_cached(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    now_s, is_cached, asked = 1000.0, True, []
+    now_s, is_cached, looked_up = 1000.0, True, []
 
     def ask(_: int, position: int, size: int) -> bool:
-        asked.append((position, size))
+        looked_up.append((position, size))
         return is_cached
 
     monkeypatch.setattr("ottla.logstore.disk.is_cached", ask)
@@ -140,19 +140,21 @@ def test_the_kernel_is_asked_only_sometimes_if_a_range_is_cached(
     answers.append(file.can_send(9, 2))
 
     assert answers == [True, True, True, True, True, True, False, False]
-    assert asked == [(10, 90), (50, 51), (9, 2), (50, 51), (9, 2)]
+    assert looked_up == [(10, 90), (50, 51), (9, 2), (50, 51), (9, 2)]
 
 
-def asks_where(monkeypatch: pytest.MonkeyPatch, is_cached: Callable[[int], bool]) -> list[tuple[int, int]]:
+def record_lookups(
+    monkeypatch: pytest.MonkeyPatch, is_cached: Callable[[int], bool]
+) -> list[tuple[int, int]]:
     """Record each (position, size) that is looked up in the page cache; `is_cached` answers by its end."""
-    asked: list[tuple[int, int]] = []
+    looked_up: list[tuple[int, int]] = []
 
     def ask(_: int, position: int, size: int) -> bool:
-        asked.append((position, size))
+        looked_up.append((position, size))
         return is_cached(position + size)
 
     monkeypatch.setattr("ottla.logstore.disk.is_cached", ask)
-    return asked
+    return looked_up
 
 
 def test_a_sequential_reader_looks_up_the_page_cache_ahead(
@@ -160,20 +162,20 @@ def test_a_sequential_reader_looks_up_the_page_cache_ahead(
 ) -> None:
     size = CACHED_AHEAD_BYTES + 1000
     cached_end = size
-    asked = asks_where(monkeypatch, lambda end: end <= cached_end)
+    looked_up = record_lookups(monkeypatch, lambda end: end <= cached_end)
     (tmp_path / "file").write_bytes(bytes(size))
     file = OsDisk().open(tmp_path / "file")
 
     assert file.can_send(100, 50)
     assert file.can_send(150, 50) and file.can_send(200, CACHED_AHEAD_BYTES - 50)
-    assert asked == [(100, 50), (150, CACHED_AHEAD_BYTES)]
+    assert looked_up == [(100, 50), (150, CACHED_AHEAD_BYTES)]
     assert file.can_send(150 + CACHED_AHEAD_BYTES, 10) and file.can_send(size - 20, 20)
-    assert asked[2:] == [(150 + CACHED_AHEAD_BYTES, size - 150 - CACHED_AHEAD_BYTES)]
+    assert looked_up[2:] == [(150 + CACHED_AHEAD_BYTES, size - 150 - CACHED_AHEAD_BYTES)]
 
     cached_end = 600
     assert file.can_send(400, 100)
     assert file.can_send(500, 100) and not file.can_send(600, 1)
-    assert asked[3:] == [
+    assert looked_up[3:] == [
         (400, 100),  # not behind the last read: nothing ahead
         *((500, CACHED_AHEAD_BYTES), (500, 100)),
         *((600, CACHED_AHEAD_BYTES), (600, 1)),
@@ -183,14 +185,14 @@ def test_a_sequential_reader_looks_up_the_page_cache_ahead(
 def test_readers_in_turns_do_not_look_up_the_page_cache_ahead(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked = asks_where(monkeypatch, lambda _: True)
+    looked_up = record_lookups(monkeypatch, lambda _: True)
     (tmp_path / "file").write_bytes(bytes(2 * CACHED_AHEAD_BYTES))
     file = OsDisk().open(tmp_path / "file")
 
     turns = [(start + done, 100) for done in range(0, 1000, 100) for start in (5000, 20_000, 90_000)]
     assert all(file.can_send(position, size) for position, size in turns)
 
-    assert asked == turns
+    assert looked_up == turns
 
 
 def test_a_power_cut_loses_unsynced_writes() -> None:

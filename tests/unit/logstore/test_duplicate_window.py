@@ -29,7 +29,7 @@ def reopened(log: PartitionLog, disk: MemoryDisk, *, is_clean: bool = True, **op
     return open_log(disk, clean_shutdown=is_clean, recovery_point=log.recovery_point, **options)
 
 
-def cut_and_led_again(log: PartitionLog, disk: MemoryDisk) -> PartitionLog:
+def led_again_after_truncation(log: PartitionLog, disk: MemoryDisk) -> PartitionLog:
     """Truncate the unreplicated tail, as a follower does; the state comes from the snapshot of a roll."""
     log.roll(now_ms=NOW_MS)
     end = log.log_end_offset
@@ -44,7 +44,7 @@ def crashed(log: PartitionLog, disk: MemoryDisk) -> PartitionLog:
     return reopened(log, disk, is_clean=False)
 
 
-@pytest.mark.parametrize("forget", [reopened, cut_and_led_again, crashed])
+@pytest.mark.parametrize("forget", [reopened, led_again_after_truncation, crashed])
 @pytest.mark.parametrize("is_transactional", [False, True])
 @pytest.mark.parametrize("config", [LogConfig(), SMALL])
 def test_each_of_the_last_five_batches_is_recognised_after_the_state_was_reloaded(
@@ -82,14 +82,14 @@ def restarted(log: PartitionLog, disk: MemoryDisk) -> PartitionLog:
     return reopened(log, disk, log_start_offset=log.log_start_offset)
 
 
-def cut_and_led_by_another(log: PartitionLog, disk: MemoryDisk) -> PartitionLog:
+def led_by_another_after_truncation(log: PartitionLog, disk: MemoryDisk) -> PartitionLog:
     end = log.log_end_offset
     append(log)
     log.truncate_to(end, now_ms=NOW_MS)
     return log
 
 
-@pytest.mark.parametrize("forget", [crashed_before_a_roll, restarted, cut_and_led_by_another])
+@pytest.mark.parametrize("forget", [crashed_before_a_roll, restarted, led_by_another_after_truncation])
 @pytest.mark.parametrize("is_gone", [False, True])
 def test_the_last_batch_is_recognised_after_it_was_deleted(
     forget: Callable[[PartitionLog, MemoryDisk], PartitionLog], is_gone: bool

@@ -85,11 +85,11 @@ def test_a_change_of_mode_or_times_keeps_the_identity(tmp_path: Path) -> None:
     assert named_in(disk, path).is_same(OsDisk().identity_of(path))
 
 
-@pytest.mark.parametrize("is_told", [True, False])
+@pytest.mark.parametrize("has_birth_times", [True, False])
 def test_a_copy_has_another_identity_with_and_without_birth_times(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_told: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_birth_times: bool
 ) -> None:
-    if not is_told:
+    if not has_birth_times:
         monkeypatch.setattr(file_identity, "_statx", None)
     disk, path = OsDisk(), tmp_path / "state"
     write(disk, path)

@@ -9,7 +9,6 @@ import pytest
 
 from ottla.logstore.disk import MemoryDisk
 from ottla.logstore.leader_epoch_cache import EpochEndOffset
-from ottla.logstore.log_check import check_of
 from ottla.logstore.log_config import LogConfig
 from ottla.logstore.partition_log import FetchIsolation, PartitionLog
 from ottla.logstore.record import ControlType, iterate_records
@@ -18,6 +17,7 @@ from ottla.logstore.segment import TimestampAndOffset
 from ottla.logstore.words.errors import KafkaError
 from ottla.logstore.words.topic_partition import ZERO_UUID, TopicPartition
 from tests.unit.logstore.log_maker import DIRECTORY, NOW_MS, append, end_transaction, open_log, send
+from tests.unit.logstore.test_log_check import checked
 
 CONFIG = LogConfig(segment_bytes=900, index_interval_bytes=80)
 LOG_END_OFFSET = 46  # the entry in the checkpoint of recovery points
@@ -104,13 +104,6 @@ def opened(contents: dict[Path, bytes]) -> tuple[MemoryDisk, PartitionLog]:
     return disk, log
 
 
-def is_found(disk: MemoryDisk, log: PartitionLog) -> bool:
-    check = check_of(log, disk)
-    for _ in check.steps():
-        pass
-    return bool(check.findings)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("loses_segments", [0, 2])
 @pytest.mark.parametrize("suffix", [".index", ".timeindex", ".txnindex", ".snapshot", "checkpoint", ".log"])
@@ -120,7 +113,7 @@ def test_a_bit_that_flips_is_found_or_harmless(suffix: str, loses_segments: int)
     contents = {path: bytes(file.content) for path, file in stopped.files.items()}
     right_disk, right_log = opened(contents)
     right = read_all(right_log)
-    assert not is_found(right_disk, right_log)
+    assert not checked(right_log, right_disk).findings
     assert right.committed and any(right.by_time)
     paths = [path for path in contents if path.name.endswith(suffix) and contents[path]]
     assert paths
@@ -140,6 +133,6 @@ def test_a_bit_that_flips_is_found_or_harmless(suffix: str, loses_segments: int)
                 disk, log = opened({**contents, path: bytes(flipped)})
             except KafkaError:
                 continue  # the log is offline, and reports the damage
-            if is_found(disk, log):
+            if checked(log, disk).findings:
                 continue
             assert read_all(log) == right, (path.name, position)

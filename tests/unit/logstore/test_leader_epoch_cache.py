@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from ottla.logstore.disk import MemoryDisk
-from ottla.logstore.leader_epoch_cache import LeaderEpochCache
+from ottla.logstore.leader_epoch_cache import EpochEntry, LeaderEpochCache
 
 DIRECTORY = Path("/data/t-0")
 
@@ -47,16 +47,16 @@ def test_entries_stay_in_order(entries: list[tuple[int, int]], expected: list[tu
         (5, (-1, -1)),
     ],
 )
-def test_the_end_of_an_epoch(epoch: int, expected: tuple[int, int]) -> None:
+def test_an_epoch_ends_where_the_next_known_one_begins(epoch: int, expected: tuple[int, int]) -> None:
     assert cache_of((1, 5), (3, 10), (4, 30)).end_offset_for(epoch, 99) == expected
 
 
 @pytest.mark.parametrize(("offset", "epoch"), [(4, -1), (5, 1), (9, 1), (10, 3), (29, 3), (30, 4), (999, 4)])
-def test_the_epoch_of_an_offset(offset: int, epoch: int) -> None:
+def test_an_offset_has_the_epoch_that_began_last_before_it(offset: int, epoch: int) -> None:
     assert cache_of((1, 5), (3, 10), (4, 30)).epoch_for_offset(offset) == epoch
 
 
-def test_truncation_at_both_ends() -> None:
+def test_truncation_removes_epochs_at_either_end() -> None:
     cache = cache_of((1, 5), (3, 10), (4, 30))
 
     assert cache.truncate_from_end(30)
@@ -65,6 +65,24 @@ def test_truncation_at_both_ends() -> None:
     assert cache.truncate_from_start(12)
     assert list(cache.entries) == [(3, 12)]
     assert not cache.truncate_from_start(3)
+    cache.check_invariants()
+
+
+def test_the_epochs_below_an_offset_are_replaced() -> None:
+    cache = cache_of((1, 5), (3, 10), (4, 30))
+
+    cache.replace([EpochEntry(2, 5)], 30)
+
+    assert list(cache.entries) == [(2, 5), (4, 30)] and cache.latest_epoch == 4
+    cache.check_invariants()
+
+
+def test_no_epoch_is_known_after_all_are_replaced_by_none() -> None:
+    cache = cache_of((1, 5), (3, 10))
+
+    cache.replace([], 30)
+
+    assert cache.entries == () and cache.latest_epoch == -1
     cache.check_invariants()
 
 

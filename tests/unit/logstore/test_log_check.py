@@ -1,6 +1,7 @@
 """The log check finds damage in the files of a log, down to a single bit anywhere."""
 
 import random
+from collections.abc import Collection
 from pathlib import Path
 
 import pytest
@@ -22,7 +23,7 @@ from tests.unit.logstore.log_maker import (
 from tests.unit.logstore.test_cleaned_transactions import PRODUCERS, TransactionalWorld
 
 CONFIG = LogConfig(segment_bytes=900, index_interval_bytes=80)
-JUDGED = (".log", ".index", ".timeindex", ".txnindex")
+CHECKED_SUFFIXES = (".log", ".index", ".timeindex", ".txnindex")
 
 
 def filled(disk: MemoryDisk, config: LogConfig = CONFIG) -> PartitionLog:
@@ -41,8 +42,9 @@ def filled(disk: MemoryDisk, config: LogConfig = CONFIG) -> PartitionLog:
     return log
 
 
-def checked(log: PartitionLog, disk: MemoryDisk) -> LogCheck:
-    check = check_of(log, disk)
+def checked(log: PartitionLog, disk: MemoryDisk, *, offsets: Collection[int] | None = None) -> LogCheck:
+    """Return the finished check of a log, or of its segments with these offsets."""
+    check = check_of(log, disk, offsets=offsets)
     for _ in check.steps():
         pass
     return check
@@ -58,7 +60,7 @@ def closed_files(log: PartitionLog, disk: MemoryDisk) -> list[Path]:
     """Return the files that the check reads; the active segment's offset and time index are in memory."""
     active = log.active_segment
     in_memory = (active.offset_index.path, active.time_index.path)
-    return sorted(path for path in disk.files if path.suffix in JUDGED and path not in in_memory)
+    return sorted(path for path in disk.files if path.suffix in CHECKED_SUFFIXES and path not in in_memory)
 
 
 def test_a_healthy_log_has_no_findings() -> None:
@@ -105,9 +107,7 @@ def test_every_flipped_bit_of_the_headers_is_found() -> None:
     for position, _ in list(segment.headers()):
         for bit in range(position * 8, (position + 61) * 8):
             flip(disk, segment.path, bit)
-            check = check_of(log, disk, offsets=[segment.base_offset])
-            for _ in check.steps():
-                pass
+            check = checked(log, disk, offsets=[segment.base_offset])
             (found,) = [one for one in check.findings if one.kind is FileKind.LOG]
             assert found.path == segment.path
             assert found.position == position, (bit - position * 8, found)
@@ -151,7 +151,7 @@ def test_truncating_the_log_or_deleting_segments_voids_the_check() -> None:
     log = filled(disk)
     check = checked(log, disk)
     append(log, 2, epoch=9)
-    assert check.is_current, "what was added was not read, and changes nothing"
+    assert check.is_current, "batches that were added since are not checked"
 
     log.truncate_to(log.log_end_offset - 1, now_ms=NOW_MS)
 

@@ -62,7 +62,7 @@ def test_a_topic_takes_its_defaults_from_the_broker(
     assert getattr(LogConfig.from_configs({}, broker), name.replace(".", "_")) == value
 
 
-def test_overrides_win() -> None:
+def test_topic_overrides_take_precedence_over_broker_settings() -> None:
     overrides = {
         "retention.ms": "5",
         "cleanup.policy": "compact,delete",
@@ -112,7 +112,7 @@ def test_compacted_topics_roll_within_the_compaction_lag() -> None:
         ({"cleanup.policy": "compact,foo"}, "every entry must be one of: compact, delete."),
     ],
 )
-def test_invalid_topic_settings_are_refused(overrides: dict[str, str], sentence: str) -> None:
+def test_invalid_topic_settings_are_rejected(overrides: dict[str, str], sentence: str) -> None:
     with pytest.raises(KafkaError) as caught:
         check_topic_configs(overrides)
 

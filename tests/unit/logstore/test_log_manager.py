@@ -30,23 +30,23 @@ class World:
         self.disk = MemoryDisk()
         self.now_ms = 1_000_000
         self._unique = count(1)
-        self.told: list[tuple[Path, list[TopicPartition]]] = []  # directories that failed
+        self.failed: list[tuple[Path, list[TopicPartition]]] = []  # directories that failed
 
     def offline(self, log_dir: LogDir, lost: list[TopicPartition]) -> None:
-        self.told.append((log_dir.path, lost))
+        self.failed.append((log_dir.path, lost))
 
-    def manager(self, *dirs: Path, tells: bool = False) -> LogManager:
+    def manager(self, *dirs: Path, reports: bool = False) -> LogManager:
         return LogManager(
             log_dirs=dirs or (A, B),
             disk=self.disk,
             now_ms=lambda: self.now_ms,
             unique=lambda: next(self._unique).to_bytes(16, "big"),
             lock=None,
-            on_offline=self.offline if tells else None,
+            on_offline=self.offline if reports else None,
         )
 
-    def started(self, *dirs: Path, tells: bool = False) -> LogManager:
-        manager = self.manager(*dirs, tells=tells)
+    def started(self, *dirs: Path, reports: bool = False) -> LogManager:
+        manager = self.manager(*dirs, reports=reports)
         manager.acquire()
         manager.claim(cluster_id=CLUSTER_ID, node_id=1)
         manager.load(lambda _topic: CONFIG)
@@ -132,13 +132,13 @@ def test_a_corrupt_checkpoint_is_reported_and_rebuilt(world: World) -> None:
     assert again.logs[T0].log_end_offset == 1
 
 
-def test_a_directory_of_another_node_is_refused(world: World) -> None:
+def test_a_directory_of_another_node_is_rejected(world: World) -> None:
     world.started(A).close()
-    stranger = world.manager(A)
-    stranger.acquire()
+    other = world.manager(A)
+    other.acquire()
 
     with pytest.raises(KafkaError, match="belongs to node 1, but this is node 2"):
-        stranger.claim(cluster_id=CLUSTER_ID, node_id=2)
+        other.claim(cluster_id=CLUSTER_ID, node_id=2)
 
 
 def test_a_deleted_log_is_removed_after_the_delay(world: World) -> None:
@@ -168,7 +168,14 @@ def test_leftovers_of_a_deletion_are_removed_at_the_next_start(world: World) -> 
 
 
 def test_deleting_an_unknown_partition_does_nothing(world: World) -> None:
-    world.started(A).delete(T0)
+    manager = world.started(A)
+    append(manager.get_or_create(T1, TOPIC_ID, CONFIG), b"1")
+    before = set(world.disk.files)
+
+    manager.delete(T0)
+
+    assert set(manager.logs) == {T1} and manager.removals.waiting == []
+    assert set(world.disk.files) == before
 
 
 def test_the_log_of_an_older_topic_of_the_same_name_is_renamed_to_stray(world: World) -> None:
@@ -179,6 +186,10 @@ def test_the_log_of_an_older_topic_of_the_same_name_is_renamed_to_stray(world: W
 
     assert log.log_end_offset == 0
     assert [name for name in world.disk.list_directories(A) if name.endswith("-stray")]
+    assert manager.notes == [
+        f"{A / 't-0'} belongs to a deleted topic of the same name; it is renamed to -stray and kept: remove "
+        "it if you do not need it."
+    ]
 
 
 def test_a_late_write_of_a_checkpoint_writes_the_newest_offsets(world: World) -> None:
@@ -198,9 +209,9 @@ def test_a_late_write_of_a_checkpoint_writes_the_newest_offsets(world: World) ->
     assert world.started(A).logs[T0].log_start_offset == 2
 
 
-@pytest.mark.parametrize("dies_between", [False, True])
+@pytest.mark.parametrize("crashes_between", [False, True])
 def test_a_new_log_does_not_inherit_the_checkpoints_of_a_deleted_one(
-    world: World, dies_between: bool
+    world: World, crashes_between: bool
 ) -> None:
     manager = world.started(A)
     log = manager.get_or_create(T0, TOPIC_ID, CONFIG)
@@ -211,7 +222,7 @@ def test_a_new_log_does_not_inherit_the_checkpoints_of_a_deleted_one(
     append(log, b"4")
     late = manager.pending_checkpoints()
     manager.delete(T0)
-    if dies_between:
+    if crashes_between:
         manager, late = world.started(A), []
 
     append(manager.get_or_create(T0, bytes(range(1, 17)), CONFIG), b"new")
@@ -228,6 +239,7 @@ def test_strays_are_renamed_and_kept(world: World) -> None:
     manager.get_or_create(T1, TOPIC_ID, CONFIG)
 
     assert manager.set_strays_apart(lambda name, _topic_id: name == T1) == [T0]
+    assert manager.notes[-1].endswith("is renamed to -stray and kept: remove it if you do not need it.")
     manager.close()
 
     assert set(world.started(A).logs) == {T1}
@@ -249,7 +261,7 @@ def test_directories_that_only_have_the_name_of_a_log_are_left_alone(world: Worl
 
 
 @pytest.mark.parametrize("inside", ["", "data"])
-def test_a_directory_with_the_data_of_other_nodes_is_refused(world: World, inside: str) -> None:
+def test_a_directory_with_the_data_of_other_nodes_is_rejected(world: World, inside: str) -> None:
     manager = world.manager(A / "node-0" / inside)
     manager.acquire()
     manager.claim(cluster_id=CLUSTER_ID, node_id=0)
@@ -263,8 +275,8 @@ def test_a_directory_with_the_data_of_other_nodes_is_refused(world: World, insid
 
 
 def test_a_disk_that_fails_takes_its_partitions_offline(world: World) -> None:
-    manager = world.started(tells=True)
-    broken, sane = (manager.get_or_create(name, TOPIC_ID, CONFIG) for name in (T0, T1))
+    manager = world.started(reports=True)
+    broken, sound = (manager.get_or_create(name, TOPIC_ID, CONFIG) for name in (T0, T1))
     world.disk.fail_at, world.disk.error = world.disk.steps + 1, errno.ENOSPC
 
     with pytest.raises(KafkaError) as caught:
@@ -272,11 +284,11 @@ def test_a_disk_that_fails_takes_its_partitions_offline(world: World) -> None:
     world.disk.repair()
 
     assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR
-    assert world.told == [(A, [T0])] and manager.notes == [], "who is called tells it, once"
+    assert world.failed == [(A, [T0])] and manager.notes == [], "the callback reports it, once"
     with pytest.raises(KafkaError, match="No space left"):
         manager.find(T0)
-    append(sane, b"1")
-    assert manager.find(T1) is sane
+    append(sound, b"1")
+    assert manager.find(T1) is sound
     assert [log_dir.path for log_dir in manager.offline_dirs] == [A]
     with pytest.raises(KafkaError):
         manager.get_or_create(TopicPartition("t", 5), TOPIC_ID, CONFIG)
@@ -457,7 +469,7 @@ def test_a_copy_whose_log_is_on_a_missing_disk_waits(world: World) -> None:
     assert again.logs == {} and list(again.future_logs) == [T0]
 
 
-def test_a_move_can_be_refused_stopped_and_requested_in_advance(world: World) -> None:
+def test_a_move_can_be_rejected_stopped_and_requested_in_advance(world: World) -> None:
     manager = world.started()
     manager.get_or_create(T0, TOPIC_ID, CONFIG)
 
@@ -492,7 +504,7 @@ def test_a_move_can_be_refused_stopped_and_requested_in_advance(world: World) ->
         ("t-0." + "f" * 31 + "-delete", None),
     ],
 )
-def test_directory_names(name: str, expected: tuple[TopicPartition, str] | None) -> None:
+def test_only_names_of_logs_are_parsed(name: str, expected: tuple[TopicPartition, str] | None) -> None:
     parsed = parse_directory_name(name)
 
     assert (parsed and (parsed.topic_partition, parsed.suffix)) == expected

@@ -37,12 +37,12 @@ def test_a_file_written_by_kafka_is_read() -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"version=0\nbroker.id=1\n", b"version=1\nnode.id=1\n", b"\xff\0"])
-def test_a_malformed_file_is_refused_with_its_path(content: bytes) -> None:
+def test_a_malformed_file_is_rejected_with_its_path(content: bytes) -> None:
     with pytest.raises(KafkaError, match="/data"):
         decode_meta_properties(content, DIRECTORY)
 
 
-def test_another_cluster_or_node_is_refused() -> None:
+def test_another_cluster_or_node_is_rejected() -> None:
     check_owner(OWNER, DIRECTORY, cluster_id=OWNER.cluster_id, node_id=3)
 
     with pytest.raises(KafkaError) as caught:

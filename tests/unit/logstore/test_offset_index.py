@@ -55,7 +55,9 @@ def test_the_first_row_above_an_offset_is_found_only_in_memory(index: OffsetInde
 @pytest.mark.parametrize(
     ("position", "expected"), [(0, 104), (500, 104), (501, 110), (1400, 250), (1401, None)]
 )
-def test_the_first_row_from_a_position(index: OffsetIndex, position: int, expected: int | None) -> None:
+def test_the_first_row_from_a_position_on_is_found(
+    index: OffsetIndex, position: int, expected: int | None
+) -> None:
     assert index.first_offset_from(position) == expected
 
 

@@ -1,3 +1,5 @@
+"""The oldest record at or after an offset, in the bytes of batches."""
+
 import pytest
 
 from ottla.logstore.compression import Compression
@@ -35,7 +37,7 @@ def batches() -> bytes:
         (15, Oldest(15)),
     ],
 )
-def test_the_first_record_from_an_offset_on(position: int, oldest: Oldest) -> None:
+def test_the_first_record_from_an_offset_on_is_found(position: int, oldest: Oldest) -> None:
     assert oldest_record(batches(), position) == oldest
 
 

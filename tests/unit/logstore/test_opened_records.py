@@ -228,7 +228,7 @@ def test_the_pieces_in_order_are_the_whole(compression: Compression, size: int) 
 
 
 @pytest.mark.parametrize("compression", CODECS)
-def test_pieces_of_data_that_is_cut_off_or_too_large_are_refused(compression: Compression) -> None:
+def test_pieces_of_data_that_is_cut_off_or_too_large_are_rejected(compression: Compression) -> None:
     closed = compress(compression, random.Random(1).randbytes(200_000) + b"\0" * 600_000)
 
     with pytest.raises(KafkaError) as refusal:
@@ -306,7 +306,7 @@ def test_reading_can_begin_at_any_offset_even_after_gaps_of_compaction() -> None
         assert found == [one for one in records if one.offset >= offset]
 
 
-def test_a_record_that_claims_too_many_bytes_is_refused_without_opening_everything() -> None:
+def test_a_record_that_claims_too_many_bytes_is_rejected_without_opening_everything() -> None:
     content = b"\xfe\xff\xff\xff\x0f" + b"\0" * (50 * MIB)
     header = BatchHeader(0, 0, 0, 2, 0, Compression.ZSTD, 0, 0, 0, -1, -1, -1, 1)
     batch = seal_batch(header, compress(Compression.ZSTD, content))

@@ -1,6 +1,7 @@
 """The look-up of file ranges in the kernel's page cache."""
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,13 +14,12 @@ MIB = 1 << 20
 
 
 @pytest.fixture
-def fd(tmp_path: Path) -> int:
+def fd(tmp_path: Path) -> Iterator[int]:
     (tmp_path / "file").write_bytes(bytes(SIZE))
-    fd = os.open(tmp_path / "file", os.O_RDWR)
-    if not is_cached(fd, 0, 1):
-        os.close(fd)
-        pytest.skip("this kernel or file system cannot tell")
-    return fd
+    with (tmp_path / "file").open("r+b") as file:
+        if not is_cached(file.fileno(), 0, 1):
+            pytest.skip("this kernel or file system does not tell which pages are cached")
+        yield file.fileno()
 
 
 def test_any_part_of_a_file_just_written_is_cached(fd: int) -> None:
@@ -47,10 +47,10 @@ def test_dropped_pages_are_not_cached(fd: int) -> None:
 
 
 def test_a_kernel_without_the_call_is_asked_once(fd: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[object] = []
+    calls: list[object] = []
 
     def refuse(*arguments: object) -> int:
-        asked.append(arguments)
+        calls.append(arguments)
         page_cache.ctypes.set_errno(38)  # ENOSYS
         return -1
 
@@ -59,16 +59,14 @@ def test_a_kernel_without_the_call_is_asked_once(fd: int, monkeypatch: pytest.Mo
 
     assert not is_cached(fd, 0, 1)
     assert not is_cached(fd, 0, 1)
-    assert len(asked) == 1
+    assert len(calls) == 1
 
 
-def test_each_megabyte_is_probed_from_the_last(
-    tmp_path: Path, fd: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.usefixtures("fd")  # skipped where the kernel does not tell
+def test_each_megabyte_is_probed_from_the_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """cachestat counts a page that is still being read as cached, so its content is probed."""
     size = 2 * MIB + 10
     (tmp_path / "large").write_bytes(bytes(size))
-    large = os.open(tmp_path / "large", os.O_RDONLY)
     being_read, probed = -1, []
 
     def probe(_: int, position: int) -> bool:
@@ -77,8 +75,10 @@ def test_each_megabyte_is_probed_from_the_last(
 
     monkeypatch.setattr(page_cache, "_is_read", probe)
 
-    assert is_cached(large, 0, size)
-    assert probed == [size - 1, size - 1 - MIB, size - 1 - 2 * MIB]
-    being_read = size - 1 - MIB
-    assert not is_cached(large, 0, size)
-    assert is_cached(large, 0, MIB)
+    with (tmp_path / "large").open("rb") as file:
+        large = file.fileno()
+        assert is_cached(large, 0, size)
+        assert probed == [size - 1, size - 1 - MIB, size - 1 - 2 * MIB]
+        being_read = size - 1 - MIB
+        assert not is_cached(large, 0, size)
+        assert is_cached(large, 0, MIB)

@@ -14,7 +14,7 @@ def snapshots(disk: MemoryDisk) -> list[int]:
     return sorted(int(name[:20]) for name in files(disk) if name.endswith(".snapshot"))
 
 
-def with_an_open_transaction_in_what_was_deleted(disk: MemoryDisk) -> PartitionLog:
+def with_deleted_open_transaction(disk: MemoryDisk) -> PartitionLog:
     log = open_log(disk)
     send(log, 1, 0, is_transactional=True)
     log.roll(now_ms=NOW_MS)
@@ -27,7 +27,7 @@ def with_an_open_transaction_in_what_was_deleted(disk: MemoryDisk) -> PartitionL
 
 def test_a_flush_makes_snapshots_durable() -> None:
     disk = MemoryDisk()
-    log = with_an_open_transaction_in_what_was_deleted(disk)
+    log = with_deleted_open_transaction(disk)
     append(log)
     log.roll(now_ms=NOW_MS)
     synced: set[str] = set()
@@ -42,7 +42,7 @@ def test_a_flush_makes_snapshots_durable() -> None:
 
 def test_a_snapshot_is_deleted_with_its_segment() -> None:
     disk = MemoryDisk()
-    log = with_an_open_transaction_in_what_was_deleted(disk)
+    log = with_deleted_open_transaction(disk)
     log.roll(now_ms=NOW_MS)
     assert snapshots(disk) == [1, 2]
     append(log)

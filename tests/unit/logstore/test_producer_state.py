@@ -73,7 +73,7 @@ def state_after(*batches: tuple[int, int, int]) -> ProducerState:
         ([(0, MAX_SEQUENCE, 3)], (0, 2, 1), None),  # the wrap within a batch
     ],
 )
-def test_sequences_and_epochs(
+def test_the_sequence_and_the_epoch_of_a_batch_are_checked(
     before: list[tuple[int, int, int]], batch: tuple[int, int, int], code: int | None
 ) -> None:
     state = state_after(*before)
@@ -177,7 +177,7 @@ def test_a_marker_without_data_ends_no_transaction_but_fences() -> None:
     assert fenced.value.code is ErrorCode.TRANSACTION_COORDINATOR_FENCED
 
 
-def test_a_batch_outside_an_open_transaction_is_refused() -> None:
+def test_a_batch_outside_an_open_transaction_is_rejected() -> None:
     state = ProducerState()
     transaction(state, 1, 0)
 

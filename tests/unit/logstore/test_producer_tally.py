@@ -49,7 +49,7 @@ def test_producers_are_counted_until_they_expire() -> None:
     assert tally.count == 0
 
 
-def test_a_new_producer_is_refused_when_all_memory_is_used_and_others_continue() -> None:
+def test_a_new_producer_is_rejected_when_all_memory_is_used_and_others_continue() -> None:
     tally = ProducerTally(limit_bytes=10 * PRODUCER_BYTES)
     state = with_producers(10, tally)
 
@@ -95,7 +95,7 @@ def test_the_producers_silent_for_longest_expire_first() -> None:
     silent.add([1_500, 1_600, 4_000])
     silent.add([2_500, 9_999])
 
-    assert [silent.heard_before_ms(count) for count in (1, 2, 3, 4, 5, 99)] == [
+    assert [silent.seen_before_ms(count) for count in (1, 2, 3, 4, 5, 99)] == [
         2_000,
         2_000,
         3_000,
@@ -103,7 +103,7 @@ def test_the_producers_silent_for_longest_expire_first() -> None:
         10_000,
         10_000,
     ]
-    assert SilentProducers().heard_before_ms(3) == 0
+    assert SilentProducers().seen_before_ms(3) == 0
 
 
 def test_there_is_a_surplus_from_seven_eighths_of_the_limit_on() -> None:

@@ -116,7 +116,7 @@ def test_a_marker_equals_a_batch_of_its_one_record(
         (1, bytes([12, 0, 0, 6, 1, 1, 0])),  # offset delta 3 in a batch of 3
     ],
 )
-def test_bytes_that_are_not_records_are_refused(records_count: int, content: bytes) -> None:
+def test_bytes_that_are_not_records_are_rejected(records_count: int, content: bytes) -> None:
     header = read_header(build_batch(ROWS))._replace(records_count=records_count)
     batch = seal_batch(header, content)
 

@@ -54,7 +54,7 @@ def test_a_changed_byte_anywhere_after_the_offset_is_found(position: int) -> Non
     assert refused.value.code is ErrorCode.CORRUPT_MESSAGE
 
 
-def test_a_batch_cut_off_anywhere_is_refused() -> None:
+def test_a_batch_cut_off_anywhere_is_rejected() -> None:
     for length in range(len(BATCH)):
         with pytest.raises(KafkaError):
             check_batch(BATCH[:length])

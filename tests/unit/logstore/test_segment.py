@@ -180,11 +180,11 @@ def test_large_writes_allocate_space_ahead_which_the_seal_frees(disk: Disk, tmp_
     file = segment.file
 
     segment.append([bytes(1000)], 1000)
-    assert not file.reaches_beyond(1000), "the file system finds space for small writes as ever"
+    assert not file.reaches_beyond(1000), "small writes allocate no space ahead"
     for _ in range(4):
         segment.append([bytes(1 << 20), bytes(1000)], (1 << 20) + 1000)
     size = segment.size_bytes
-    assert file.size() == disk.file_size(segment.path) == size, "nobody sees it in the file"
+    assert file.size() == disk.file_size(segment.path) == size, "the space ahead is not part of the size"
     if isinstance(disk, OsDisk) and not file.reaches_beyond(size):
         pytest.skip("this file system makes no space ahead")
     assert not file.reaches_beyond(size + size // 4 + 4096)
@@ -216,16 +216,16 @@ def test_space_is_allocated_ahead_rarely_and_never_more_than_a_few_megabytes(tmp
 def test_a_disk_that_cannot_allocate_ahead_still_accepts_writes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[int] = []
+    sizes: list[int] = []
     monkeypatch.setattr(
-        "ottla.logstore.file_space.allocate", lambda fd, position, size: bool(asked.append(size))
+        "ottla.logstore.file_space.allocate", lambda fd, position, size: bool(sizes.append(size))
     )
     segment = Segment.create(OsDisk(), tmp_path, 0, CONFIG, now_ms=0)
 
     for number in range(40):
         segment.append([bytes([number]) * (1 << 16)], 1 << 16)
 
-    assert len(asked) == 1, "it is not asked again"
+    assert len(sizes) == 1, "it is not asked again"
     assert segment.file.read_at(39 << 16, 1) == bytes([39])
     segment.seal()
     assert OsDisk().file_size(segment.path) == 40 << 16

@@ -38,7 +38,7 @@ def index(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Tr
         (0, 99, [0, 1, 2], False),
     ],
 )
-def test_transactions_that_overlap_a_range(
+def test_transactions_that_overlap_a_range_are_collected(
     index: TransactionIndex, start: int, end: int, found: list[int], is_complete: bool
 ) -> None:
     assert index.collect(start, end) == ([ROWS[number] for number in found], is_complete)

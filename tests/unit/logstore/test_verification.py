@@ -63,7 +63,7 @@ def test_no_verification_is_needed_if_the_transaction_is_open(log: PartitionLog)
 
     assert begin(log, 1) is None
     assert send(log, 1, None).base_offset == 2
-    assert log._verifications.of(PRODUCER, 0) is None  # the guard was used
+    assert log._verifications.find(PRODUCER, 0) is None  # the guard was used
 
 
 def test_an_open_transaction_of_an_older_epoch_does_not_verify_a_newer_one(log: PartitionLog) -> None:
@@ -113,7 +113,7 @@ def test_data_of_a_newer_epoch_voids_the_guard_of_an_older_one(log: PartitionLog
     assert send(log, 0, new, producer_epoch=2).base_offset == 1
 
     assert refusal_of_send(log, 0, old, producer_epoch=1) is INVALID_PRODUCER_EPOCH
-    assert log._verifications.of(PRODUCER, 1) is None
+    assert log._verifications.find(PRODUCER, 1) is None
 
 
 # Appending.
@@ -165,7 +165,9 @@ def test_a_marker_during_the_verification_voids_it(log: PartitionLog, version: i
     assert log.last_stable_offset == log.log_end_offset
 
 
-@pytest.mark.parametrize("next_epoch", [1, 2], ids=["at once", "who took over a prepared one"])
+@pytest.mark.parametrize(
+    "next_epoch", [1, 2], ids=["of the same client", "of a client that took over a prepared transaction"]
+)
 def test_a_marker_keeps_the_guard_of_the_next_epoch(log: PartitionLog, next_epoch: int) -> None:
     send(log, 0, begin(log, bumps=True))
     guard = begin(log, 0, epoch=next_epoch, bumps=True)
@@ -239,7 +241,7 @@ def test_a_late_copy_of_an_earlier_batch_does_not_block_the_next_one(log: Partit
     assert send(log, 1, following).base_offset == 3
 
 
-def test_a_batch_outside_the_open_transaction_is_refused(log: PartitionLog) -> None:
+def test_a_batch_outside_the_open_transaction_is_rejected(log: PartitionLog) -> None:
     send(log, 0, begin(log))
 
     with pytest.raises(KafkaError) as refused:
@@ -252,12 +254,12 @@ def test_guards_expire_with_producers_and_their_number_is_bounded(
     log: PartitionLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(verification, "MAX_GUARDS", 2)
-    asked = [log.begin_verification(one, 0, 0, bumps_epoch=False, now_ms=NOW_MS + one) for one in (1, 2, 3)]
+    begun = [log.begin_verification(one, 0, 0, bumps_epoch=False, now_ms=NOW_MS + one) for one in (1, 2, 3)]
     verifications: Verifications = log._verifications
 
-    assert [verifications.of(one, 0) for one in (1, 2, 3)] == [None, *asked[1:]]
+    assert [verifications.find(one, 0) for one in (1, 2, 3)] == [None, *begun[1:]]
     sum(log.remove_expired_producers(NOW_MS + 102, 100))
-    assert [verifications.of(one, 0) for one in (1, 2, 3)] == [None, None, asked[2]]
+    assert [verifications.find(one, 0) for one in (1, 2, 3)] == [None, None, begun[2]]
 
 
 def test_an_unknown_producer_may_begin_an_empty_log_with_any_sequence() -> None:

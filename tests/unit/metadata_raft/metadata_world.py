@@ -4,7 +4,6 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
-from ottla.logstore.words.config_def import ConfigDef
 from ottla.logstore.words.topic_partition import ZERO_UUID
 from ottla.metadata_raft.cluster_features import ELIGIBLE_LEADER_REPLICAS_VERSION, SECURITY_VERSION
 from ottla.metadata_raft.commands import (
@@ -41,7 +40,6 @@ CONFIG = ControllerConfig(
     check_client_metrics_configs=check_client_metrics_configs,
     broker_values={key.name: key.default for key in BROKER_CONFIG_DEF},
 )
-assert isinstance(BROKER_CONFIG_DEF, ConfigDef)
 
 
 def log_dir_id(broker_id: int, number: int = 0) -> bytes:
@@ -78,7 +76,9 @@ class MetadataWorld:
 
     def tick(self) -> bool:
         """Carry out what is due by time; return True if anything was."""
+        next_ms = self.controller.next_tick_ms()
         due = self.controller.tick(self.now_ms)
+        assert due is None or next_ms <= self.now_ms, "a controller that sleeps until then would be late"
         self.append(due.records if due else ())
         return due is not None
 

@@ -109,14 +109,14 @@ def test_each_filter_returns_the_entries_that_it_removed(world: MetadataWorld) -
         world, acl(world), acl(world, resource_name="u"), acl(world, resource_name="v", principal="User:b")
     )
 
-    told = delete(
+    deleted = delete(
         world,
         matching(resource_type=ResourceType.TOPIC, resource_name="t"),
         matching(principal="User:alice"),
         matching(host="nowhere"),
     )
 
-    assert told == [["t"], ["t", "u"], []]
+    assert deleted == [["t"], ["t", "u"], []]
     assert [entry.resource_name for entry in world.image.acls.by_id.values()] == ["v"]
 
 
@@ -150,7 +150,7 @@ def test_filters_that_match_too_much_remove_nothing(
     assert refused.value.code is INVALID and len(world.image.acls) == 5
 
     monkeypatch.undo()
-    monkeypatch.setattr(acl_control, "MAX_ACL_LOOKS_PER_COMMAND", 9)
+    monkeypatch.setattr(acl_control, "MAX_ACL_COMPARISONS_PER_COMMAND", 9)
     named = matching(resource_type=ResourceType.TOPIC, resource_name="nobody")
     with pytest.raises(KafkaError, match="send them one by one"):
         delete(world, matching(host="nowhere"), matching(host="nowhere"))

@@ -18,10 +18,10 @@ from ottla.metadata_raft.acl import (
     operation_bits,
 )
 from ottla.metadata_raft.acl_set import (
+    AclDecision,
     AclSet,
-    Asker,
     AuthorizerSettings,
-    Decision,
+    ClientIdentity,
     DefaultRule,
     check_invariants,
     decide,
@@ -35,7 +35,7 @@ READ, WRITE, DESCRIBE, ALL = (
     AclOperation.ALL,
 )
 TOPIC = ResourceType.TOPIC
-ANN = Asker("User:ann", "10.0.0.1")
+ANN = ClientIdentity("User:ann", "10.0.0.1")
 CLOSED = AuthorizerSettings()
 OPEN = AuthorizerSettings(allow_everyone_if_no_acl_found=True)
 OF_ANN = AuthorizerSettings(super_users=frozenset({"User:ann"}))
@@ -75,18 +75,18 @@ def acl_set(*entries: AccessControlEntry) -> AclSet:
     return made
 
 
-def asked(
+def decided(
     acls: AclSet,
     operation: AclOperation = READ,
     name: str = "orders",
     *,
-    asker: Asker = ANN,
+    client: ClientIdentity = ANN,
     settings: AuthorizerSettings = CLOSED,
-) -> Decision:
-    return acls.decide(asker, operation, TOPIC, name, settings)
+) -> AclDecision:
+    return acls.decide(client, operation, TOPIC, name, settings)
 
 
-def asked_by_type(acls: AclSet, settings: AuthorizerSettings = CLOSED) -> Decision:
+def decided_by_type(acls: AclSet, settings: AuthorizerSettings = CLOSED) -> AclDecision:
     return acls.decide_by_resource_type(ANN, WRITE, TOPIC, settings)
 
 
@@ -105,7 +105,7 @@ def test_a_super_user_without_a_type_is_rejected_with_the_right_notation() -> No
 
 
 def test_a_super_user_is_allowed_even_what_an_entry_denies() -> None:
-    decision = asked(acl_set(deny()), settings=OF_ANN)
+    decision = decided(acl_set(deny()), settings=OF_ANN)
 
     assert decision == (True, DefaultRule.SUPER_USER)
     assert decision.rule_text == "SuperUser"
@@ -123,36 +123,36 @@ def test_before_the_entries_are_loaded_only_super_users_are_allowed_anything() -
 def test_a_literal_entry_matches_the_resource_of_its_name() -> None:
     acls = acl_set(allow("orders"))
 
-    assert asked(acls, name="orders") == (True, allow("orders"))
-    assert not asked(acls, name="orders2").is_allowed
-    assert not asked(acls, name="order").is_allowed
+    assert decided(acls, name="orders") == (True, allow("orders"))
+    assert not decided(acls, name="orders2").is_allowed
+    assert not decided(acls, name="order").is_allowed
 
 
 def test_a_prefixed_entry_matches_all_names_with_its_prefix() -> None:
     acls = acl_set(prefix("ord"))
 
-    assert asked(acls, name="ord").is_allowed
-    assert asked(acls, name="orders").is_allowed
-    assert not asked(acls, name="or").is_allowed
-    assert not asked(acls, name="xord").is_allowed
+    assert decided(acls, name="ord").is_allowed
+    assert decided(acls, name="orders").is_allowed
+    assert not decided(acls, name="or").is_allowed
+    assert not decided(acls, name="xord").is_allowed
 
 
 def test_names_are_compared_with_their_case() -> None:
-    assert not asked(acl_set(prefix("Ord"), allow("ORDERS"))).is_allowed
+    assert not decided(acl_set(prefix("Ord"), allow("ORDERS"))).is_allowed
 
 
 def test_a_literal_star_matches_every_resource_of_the_type() -> None:
     acls = acl_set(allow("*"))
 
-    assert asked(acls, name="anything").is_allowed
+    assert decided(acls, name="anything").is_allowed
     assert not acls.decide(ANN, READ, ResourceType.GROUP, "anything", CLOSED).is_allowed
 
 
 def test_a_prefixed_star_is_a_plain_character() -> None:
     acls = acl_set(prefix("*"))
 
-    assert not asked(acls, name="orders").is_allowed
-    assert asked(acls, name="*orders").is_allowed
+    assert not decided(acls, name="orders").is_allowed
+    assert decided(acls, name="*orders").is_allowed
 
 
 # ---- principals, hosts, operations -------------------------------------------------------------------------
@@ -161,33 +161,36 @@ def test_a_prefixed_star_is_a_plain_character() -> None:
 def test_an_entry_applies_only_to_its_principal() -> None:
     acls = acl_set(allow(principal="User:ann"))
 
-    assert not asked(acls, asker=Asker("User:bob", ANN.host)).is_allowed
-    assert not asked(acls, asker=Asker("Group:ann", ANN.host)).is_allowed
+    assert not decided(acls, client=ClientIdentity("User:bob", ANN.host)).is_allowed
+    assert not decided(acls, client=ClientIdentity("Group:ann", ANN.host)).is_allowed
 
 
 def test_an_entry_for_any_user_applies_to_principals_of_every_type() -> None:
     acls = acl_set(allow(principal="User:*"))
 
-    assert asked(acls, asker=Asker("User:bob", ANN.host)).is_allowed
-    assert asked(acls, asker=Asker("Group:ann", ANN.host)).is_allowed
+    assert decided(acls, client=ClientIdentity("User:bob", ANN.host)).is_allowed
+    assert decided(acls, client=ClientIdentity("Group:ann", ANN.host)).is_allowed
 
 
 def test_an_entry_for_a_host_is_compared_with_the_address_as_text() -> None:
     acls = acl_set(allow(host="10.0.0.1"), allow("audit", host="10.0.0.0/24"))
 
-    assert asked(acls).is_allowed
-    assert not asked(acls, asker=Asker("User:ann", "10.0.0.2")).is_allowed
-    assert not asked(acls, name="audit").is_allowed
+    assert decided(acls).is_allowed
+    assert not decided(acls, client=ClientIdentity("User:ann", "10.0.0.2")).is_allowed
+    assert not decided(acls, name="audit").is_allowed
 
 
 def test_an_entry_for_all_operations_allows_and_denies_each() -> None:
-    assert asked(acl_set(allow(operation=ALL)), WRITE).is_allowed
-    assert asked(acl_set(allow(operation=WRITE), deny(operation=ALL)), WRITE) == (False, deny(operation=ALL))
+    assert decided(acl_set(allow(operation=ALL)), WRITE).is_allowed
+    assert decided(acl_set(allow(operation=WRITE), deny(operation=ALL)), WRITE) == (
+        False,
+        deny(operation=ALL),
+    )
 
 
 @pytest.mark.parametrize("operation", [READ, WRITE, AclOperation.DELETE, AclOperation.ALTER])
 def test_read_write_delete_and_alter_imply_describe(operation: AclOperation) -> None:
-    assert asked(acl_set(allow(operation=operation)), DESCRIBE) == (True, allow(operation=operation))
+    assert decided(acl_set(allow(operation=operation)), DESCRIBE) == (True, allow(operation=operation))
 
 
 @pytest.mark.parametrize(
@@ -195,22 +198,22 @@ def test_read_write_delete_and_alter_imply_describe(operation: AclOperation) -> 
     [operation for operation in AclOperation if operation not in (ALL, *range(6, 9), READ, WRITE)],
 )
 def test_no_other_operation_implies_describe(operation: AclOperation) -> None:
-    assert not asked(acl_set(allow(operation=operation)), DESCRIBE).is_allowed
+    assert not decided(acl_set(allow(operation=operation)), DESCRIBE).is_allowed
 
 
 def test_alter_configs_implies_describe_configs_and_not_the_other_way_round() -> None:
     altering = acl_set(allow(operation=AclOperation.ALTER_CONFIGS))
     describing = acl_set(allow(operation=AclOperation.DESCRIBE_CONFIGS))
 
-    assert asked(altering, AclOperation.DESCRIBE_CONFIGS).is_allowed
-    assert not asked(describing, AclOperation.ALTER_CONFIGS).is_allowed
+    assert decided(altering, AclOperation.DESCRIBE_CONFIGS).is_allowed
+    assert not decided(describing, AclOperation.ALTER_CONFIGS).is_allowed
 
 
 def test_a_denial_of_read_does_not_deny_describe() -> None:
     acls = acl_set(deny(operation=READ), allow(operation=WRITE))
 
-    assert not asked(acls, READ).is_allowed
-    assert asked(acls, DESCRIBE).is_allowed
+    assert not decided(acls, READ).is_allowed
+    assert decided(acls, DESCRIBE).is_allowed
 
 
 # ---- the decision ------------------------------------------------------------------------------------------
@@ -228,26 +231,26 @@ def test_a_denial_of_read_does_not_deny_describe() -> None:
 def test_any_entry_that_denies_wins_over_all_that_allow(denial: AccessControlEntry) -> None:
     acls = acl_set(allow("orders"), prefix("orders"), allow("*"), denial)
 
-    assert asked(acls) == (False, denial)
+    assert decided(acls) == (False, denial)
 
 
 def test_the_most_specific_entry_that_allows_is_the_rule() -> None:
     entries = [allow("orders"), prefix("order"), prefix("ord"), allow("*")]
     for first in range(len(entries)):
-        assert asked(acl_set(*entries[first:])) == (True, entries[first])
+        assert decided(acl_set(*entries[first:])) == (True, entries[first])
 
 
 def test_the_rule_is_written_as_in_kafkas_audit_log() -> None:
-    assert asked(acl_set(allow())).rule_text == f"MatchingAcl(acl={allow()})"
-    assert asked(acl_set()).rule_text == "DefaultDeny"
-    assert asked(acl_set(), settings=OPEN).rule_text == "DefaultAllow"
+    assert decided(acl_set(allow())).rule_text == f"MatchingAcl(acl={allow()})"
+    assert decided(acl_set()).rule_text == "DefaultDeny"
+    assert decided(acl_set(), settings=OPEN).rule_text == "DefaultAllow"
 
 
 def test_a_resource_without_entries_is_denied_unless_the_setting_allows_it() -> None:
     acls = acl_set(allow("other"))
 
-    assert asked(acls) == (False, DefaultRule.DENY)
-    assert asked(acls, settings=OPEN) == (True, DefaultRule.ALLOW)
+    assert decided(acls) == (False, DefaultRule.DENY)
+    assert decided(acls, settings=OPEN) == (True, DefaultRule.ALLOW)
 
 
 @pytest.mark.parametrize(
@@ -257,22 +260,22 @@ def test_a_resource_without_entries_is_denied_unless_the_setting_allows_it() -> 
 def test_an_entry_for_another_principal_overrides_the_setting_that_allows_everyone(
     other: AccessControlEntry,
 ) -> None:
-    assert asked(acl_set(other), settings=OPEN) == (False, DefaultRule.DENY)
+    assert decided(acl_set(other), settings=OPEN) == (False, DefaultRule.DENY)
 
 
 # ---- any resource of a type --------------------------------------------------------------------------------
 
 
 def test_by_type_super_users_and_the_default_allow() -> None:
-    assert asked_by_type(acl_set(deny("*", WRITE)), OF_ANN) == (True, DefaultRule.SUPER_USER)
-    assert asked_by_type(acl_set(), OPEN) == (True, DefaultRule.ALLOW)
-    assert asked_by_type(acl_set(), CLOSED) == (False, DefaultRule.DENY)
+    assert decided_by_type(acl_set(deny("*", WRITE)), OF_ANN) == (True, DefaultRule.SUPER_USER)
+    assert decided_by_type(acl_set(), OPEN) == (True, DefaultRule.ALLOW)
+    assert decided_by_type(acl_set(), CLOSED) == (False, DefaultRule.DENY)
 
 
 def test_by_type_one_resource_that_is_allowed_is_enough() -> None:
-    assert asked_by_type(acl_set(allow("a", WRITE))) == (True, allow("a", WRITE))
-    assert asked_by_type(acl_set(prefix("a", ALL))) == (True, prefix("a", ALL))
-    assert not asked_by_type(acl_set(allow("a", WRITE, resource_type=ResourceType.GROUP))).is_allowed
+    assert decided_by_type(acl_set(allow("a", WRITE))) == (True, allow("a", WRITE))
+    assert decided_by_type(acl_set(prefix("a", ALL))) == (True, prefix("a", ALL))
+    assert not decided_by_type(acl_set(allow("a", WRITE, resource_type=ResourceType.GROUP))).is_allowed
 
 
 def test_by_type_no_operation_implies_another() -> None:
@@ -284,29 +287,29 @@ def test_by_type_no_operation_implies_another() -> None:
 def test_by_type_a_denial_of_every_resource_denies_all() -> None:
     acls = acl_set(allow("a", WRITE), prefix("b", WRITE), deny("*", WRITE))
 
-    assert asked_by_type(acls) == (False, deny("*", WRITE))
+    assert decided_by_type(acls) == (False, deny("*", WRITE))
 
 
 def test_by_type_an_entry_for_every_resource_allows_whatever_single_ones_deny() -> None:
     acls = acl_set(allow("*", WRITE), deny("hardcode", WRITE), deny("h", WRITE, pattern=PatternType.PREFIXED))
 
-    assert asked_by_type(acls) == (True, allow("*", WRITE))
+    assert decided_by_type(acls) == (True, allow("*", WRITE))
 
 
 def test_by_type_a_resource_that_is_denied_again_does_not_count() -> None:
     literal, longer = deny("a", WRITE), deny("ab", ALL, pattern=PatternType.PREFIXED)
 
-    assert asked_by_type(acl_set(allow("a", WRITE), literal)) == (False, literal)
-    assert asked_by_type(acl_set(allow("abc", WRITE), longer)) == (False, longer)
-    assert asked_by_type(acl_set(prefix("abc", WRITE), longer)) == (False, longer)
+    assert decided_by_type(acl_set(allow("a", WRITE), literal)) == (False, literal)
+    assert decided_by_type(acl_set(allow("abc", WRITE), longer)) == (False, longer)
+    assert decided_by_type(acl_set(prefix("abc", WRITE), longer)) == (False, longer)
 
 
 def test_by_type_a_denial_counts_only_if_it_covers_all_that_is_allowed() -> None:
     longer = deny("ab", WRITE, pattern=PatternType.PREFIXED)
 
-    assert asked_by_type(acl_set(allow("a", WRITE), longer)).is_allowed
-    assert asked_by_type(acl_set(prefix("a", WRITE), longer)).is_allowed
-    assert asked_by_type(acl_set(prefix("ab", WRITE), deny("ab", WRITE))).is_allowed
+    assert decided_by_type(acl_set(allow("a", WRITE), longer)).is_allowed
+    assert decided_by_type(acl_set(prefix("a", WRITE), longer)).is_allowed
+    assert decided_by_type(acl_set(prefix("ab", WRITE), deny("ab", WRITE))).is_allowed
 
 
 # ---- operations of a resource ------------------------------------------------------------------------------
@@ -330,7 +333,7 @@ def test_the_authorized_operations_are_those_that_single_checks_allow(
     allowed = sum(
         1 << operation
         for operation in AclOperation
-        if operation > ALL and asked(acls, operation, settings=settings).is_allowed
+        if operation > ALL and decided(acls, operation, settings=settings).is_allowed
     )
     assert found == allowed & operation_bits(TOPIC)
 
@@ -373,8 +376,8 @@ def test_a_change_leaves_the_set_before_it_as_it_was() -> None:
 
     check_invariants(before)
     check_invariants(after)
-    assert asked(before).is_allowed and not asked(after).is_allowed
-    assert asked(after, name="new").is_allowed
+    assert decided(before).is_allowed and not decided(after).is_allowed
+    assert decided(after, name="new").is_allowed
     assert (len(before), len(after)) == (3, 2)
     assert before != after
     assert after == acl_set().changed(dict(after.by_id.items()))

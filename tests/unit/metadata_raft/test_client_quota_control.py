@@ -97,9 +97,9 @@ def test_an_invalid_entity_is_rejected_and_the_others_are_changed(
 
 
 def test_an_entity_that_is_named_twice_fails_both_times(world: MetadataWorld) -> None:
-    told = alter(world, changes(ALICE, ("producer_byte_rate", 1.0)), changes(ALICE))
+    results = alter(world, changes(ALICE, ("producer_byte_rate", 1.0)), changes(ALICE))
 
-    assert told == [(INVALID, "Ignoring duplicate entity ClientQuotaEntity(entries={user=alice})")] * 2
+    assert results == [(INVALID, "Ignoring duplicate entity ClientQuotaEntity(entries={user=alice})")] * 2
     assert world.image.client_quotas == {}
 
 

@@ -17,8 +17,15 @@ from ottla.metadata_raft.commands import (
     UnregisterBroker,
 )
 from ottla.metadata_raft.controller import Controller
+from ottla.metadata_raft.delta import MetadataDelta
 from ottla.metadata_raft.image import PartitionImage
-from ottla.metadata_raft.records import NO_LEADER, BrokerEndpoint, BrokerFeature
+from ottla.metadata_raft.records import (
+    NO_LEADER,
+    BrokerEndpoint,
+    BrokerFeature,
+    BrokerRegistrationChangeRecord,
+    UnregisterBrokerRecord,
+)
 from tests.unit.metadata_raft.metadata_world import CONFIG, MetadataWorld, log_dir_id
 
 HOST, NEXT_BOOT = b"its first boot..", b"its second boot."
@@ -60,7 +67,7 @@ def test_a_second_broker_with_the_same_id_is_rejected_while_the_first_is_alive()
     assert refused.value.code is ErrorCode.DUPLICATE_BROKER_REGISTRATION
 
 
-def test_it_is_accepted_when_the_session_of_the_first_has_expired() -> None:
+def test_a_second_broker_with_the_same_id_is_accepted_when_the_session_of_the_first_has_expired() -> None:
     world = MetadataWorld(brokers=2)
     old_epoch = world.image.brokers[1].broker_epoch
     world.now_ms += TIMEOUT_MS + 1
@@ -181,6 +188,20 @@ def test_silent_brokers_are_fenced_after_the_session_timeout_one_at_a_time() -> 
     assert not at_the_timeout and ticks == [True, True, False]
     assert [world.image.brokers[broker_id].fenced for broker_id in range(3)] == [False, True, True]
     assert (partition(world).leader, partition(world).isr) == (0, (0,))
+
+
+def test_a_controller_knows_when_the_next_session_ends() -> None:
+    world = with_topic(1, 2)
+    world.tick()  # the first check for unclean elections
+    world.now_ms += 100
+    for broker_id in (0, 2):
+        world.heartbeat(broker_id)
+    first_silent = world.controller.next_tick_ms()
+    world.submit(BrokerConnectionLost(broker_id=2, broker_epoch=world.image.brokers[2].broker_epoch))
+    first_lost = world.controller.next_tick_ms()
+
+    assert first_silent == world.now_ms - 100 + TIMEOUT_MS + 1
+    assert first_lost == world.now_ms + RECONNECT_GRACE_MS + 1
 
 
 def test_a_broker_whose_metadata_does_not_advance_stays_fenced() -> None:
@@ -428,7 +449,7 @@ def test_an_unregistered_broker_leaves_the_isr_even_if_no_other_is_up() -> None:
 # ---- data that is left of the previous run of a broker -----------------------------------------------------
 
 
-def all_die(page_cache_id: bytes = HOST) -> MetadataWorld:
+def all_fail(page_cache_id: bytes = HOST) -> MetadataWorld:
     """Return a world in which every broker of t ran on a host with this page cache id, and then ended."""
     world = MetadataWorld(brokers=0)
     for broker_id in (0, 1, 2):
@@ -438,9 +459,9 @@ def all_die(page_cache_id: bytes = HOST) -> MetadataWorld:
     return world
 
 
-def returns(world: MetadataWorld, **what_it_says: Any) -> None:
+def return_alone(world: MetadataWorld, **fields: Any) -> None:
     """Let broker 1 come back, and the sessions of all others expire."""
-    world.start_broker(1, **what_it_says)
+    world.start_broker(1, **fields)
     world.now_ms += TIMEOUT_MS + 1
     world.heartbeat(1)
     while world.tick():
@@ -449,23 +470,23 @@ def returns(world: MetadataWorld, **what_it_says: Any) -> None:
 
 
 def test_after_all_were_killed_the_first_that_returns_leads_if_its_host_did_not_restart() -> None:
-    world = all_die()
+    world = all_fail()
 
-    returns(world, page_cache_id=HOST)
+    return_alone(world, page_cache_id=HOST)
 
     assert (partition(world).leader, partition(world).isr) == (1, (1,))
 
 
-def test_after_all_lost_power_it_waits_for_the_last() -> None:
-    world = all_die()
+def test_after_all_lost_power_the_first_that_returns_does_not_lead() -> None:
+    world = all_fail()
 
-    returns(world, page_cache_id=NEXT_BOOT)
+    return_alone(world, page_cache_id=NEXT_BOOT)
 
     assert (partition(world).leader, partition(world).isr) == (NO_LEADER, (0, 2))
 
 
 def test_a_broker_whose_host_did_not_restart_leaves_the_isr_if_two_others_are_alive() -> None:
-    world = all_die()
+    world = all_fail()
     world.heartbeat(0)
     world.heartbeat(2)
 
@@ -475,7 +496,7 @@ def test_a_broker_whose_host_did_not_restart_leaves_the_isr_if_two_others_are_al
 
 
 def test_a_broker_whose_host_did_not_restart_stays_if_one_other_may_have_lost_its_power() -> None:
-    world = all_die()
+    world = all_fail()
     world.heartbeat(0)
 
     world.start_broker(1, page_cache_id=HOST)
@@ -484,38 +505,38 @@ def test_a_broker_whose_host_did_not_restart_stays_if_one_other_may_have_lost_it
 
 
 def test_a_host_without_a_page_cache_id_proves_nothing() -> None:
-    world = all_die(page_cache_id=ZERO_UUID)
+    world = all_fail(page_cache_id=ZERO_UUID)
 
-    returns(world, page_cache_id=ZERO_UUID)
+    return_alone(world, page_cache_id=ZERO_UUID)
 
     assert 1 not in partition(world).isr
 
 
 def test_a_clean_shutdown_proves_as_much_as_the_same_host() -> None:
-    world = all_die()
+    world = all_fail()
     epoch = world.image.brokers[1].broker_epoch
 
-    returns(world, page_cache_id=NEXT_BOOT, previous_broker_epoch=epoch)
+    return_alone(world, page_cache_id=NEXT_BOOT, previous_broker_epoch=epoch)
 
     assert partition(world).leader == 1
 
 
 def test_the_clean_shutdown_of_an_earlier_process_proves_nothing() -> None:
-    world = all_die()
+    world = all_fail()
     first = world.image.brokers[1].broker_epoch
     world.start_broker(1, page_cache_id=HOST)
     failover(world)
 
-    returns(world, page_cache_id=NEXT_BOOT, previous_broker_epoch=first)
+    return_alone(world, page_cache_id=NEXT_BOOT, previous_broker_epoch=first)
 
     assert 1 not in partition(world).isr
 
 
 def test_a_directory_that_was_not_there_before_proves_nothing() -> None:
     """It may have failed, and lost the writes that were in progress."""
-    world = all_die()
+    world = all_fail()
 
-    returns(world, page_cache_id=HOST, log_dirs=2)
+    return_alone(world, page_cache_id=HOST, log_dirs=2)
 
     assert 1 not in partition(world).isr
 
@@ -576,12 +597,27 @@ def test_a_shutdown_survives_a_change_of_the_controller() -> None:
     world.controller = Controller(world.image, CONFIG)
     world.controller.activate(world.image, world.now_ms)
 
-    asked_too_early = world.heartbeat(1, want_shut_down=True)
+    too_early = world.heartbeat(1, want_shut_down=True)
     world.heartbeat(0)
     world.heartbeat(2)
 
-    assert not asked_too_early.should_shut_down
+    assert not too_early.should_shut_down
     assert world.heartbeat(1, want_shut_down=True).should_shut_down
+
+
+def test_a_record_that_changes_a_broker_after_its_removal_contradicts_the_metadata() -> None:
+    """Also if both records are applied together, as a voter does that is far behind."""
+    world = MetadataWorld(brokers=1)
+    broker_epoch = world.image.brokers[0].broker_epoch
+    delta = MetadataDelta(world.image)
+    delta.replay(UnregisterBrokerRecord(broker_id=0, broker_epoch=broker_epoch))
+
+    with pytest.raises(KafkaError) as refused:
+        delta.replay(
+            BrokerRegistrationChangeRecord(broker_id=0, broker_epoch=broker_epoch, in_controlled_shutdown=1)
+        )
+
+    assert refused.value.code is ErrorCode.CORRUPT_MESSAGE
 
 
 def test_a_broker_that_is_unregistered_leaves_isrs_but_stays_a_replica() -> None:

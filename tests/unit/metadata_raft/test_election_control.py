@@ -40,8 +40,8 @@ def partition(world: MetadataWorld, index: int = 0) -> PartitionImage:
 
 
 def elect(world: MetadataWorld, kind: int, partitions: Sequence[int] | None, topic: str = "t") -> list[int]:
-    asked = None if partitions is None else [TopicPartitions(topic=topic, partitions=partitions)]
-    reply = world.submit(ElectLeaders(election_type=kind, topic_partitions=asked))
+    wanted = None if partitions is None else [TopicPartitions(topic=topic, partitions=partitions)]
+    reply = world.submit(ElectLeaders(election_type=kind, topic_partitions=wanted))
     assert isinstance(reply, ElectLeadersReply)
     return [one.error_code for topic in reply.replica_election_results for one in topic.partition_result]
 
@@ -143,7 +143,7 @@ def test_leadership_goes_back_by_itself_after_a_while() -> None:
 
 
 def test_each_call_checks_some_of_many_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(due_elections, "LOOKED_AT_ONCE", 3)
+    monkeypatch.setattr(due_elections, "CHECKED_AT_ONCE", 3)
     world = MetadataWorld(brokers=3)
     world.submit(CreateTopics(topics=[world.topic(name, assignments=[(0, (1, 2))]) for name in "abcde"]))
     fence(world, 2, 1)
@@ -153,7 +153,7 @@ def test_each_call_checks_some_of_many_partitions(monkeypatch: pytest.MonkeyPatc
 
     found = [len(elections.due(world.image, allowed, 0)) for _ in range(3)]
 
-    assert (found, elections.is_looking) == ([3, 2, 0], False)
+    assert (found, elections.is_scanning) == ([3, 2, 0], False)
 
 
 def test_each_call_elects_some_leaders_of_a_large_topic(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -62,8 +62,8 @@ def state(world: MetadataWorld) -> tuple[int, tuple[int, ...], tuple[int, ...], 
     return one.leader, one.isr, one.eligible_leader_replicas, one.last_known_elr
 
 
-def fall(world: MetadataWorld, *broker_ids: int) -> None:
-    """Fence brokers one after the other, each after all others were heard of since the last one."""
+def fence(world: MetadataWorld, *broker_ids: int) -> None:
+    """Fence brokers one after the other, each after a heartbeat of every active broker."""
     for broker_id in broker_ids:
         for other in world.image.active_brokers():
             world.heartbeat(other.broker_id)
@@ -98,14 +98,14 @@ def ask_for_isr(world: MetadataWorld, *isr: int, damaged: tuple[int, ...] = ()) 
 def test_a_replica_that_leaves_an_isr_of_enough_is_not_eligible() -> None:
     world = three()
 
-    fall(world, 2)
+    fence(world, 2)
 
     assert state(world) == (0, (0, 1), (), ())
 
 
 def test_a_replica_that_leaves_an_isr_of_too_few_is_eligible_until_there_are_enough() -> None:
     world = three()
-    fall(world, 2, 1)
+    fence(world, 2, 1)
     too_few = state(world)
 
     world.heartbeat(1)
@@ -117,44 +117,44 @@ def test_a_replica_that_leaves_an_isr_of_too_few_is_eligible_until_there_are_eno
 
 def test_an_eligible_replica_leads_when_none_is_in_sync() -> None:
     world = three()
-    fall(world, 2, 1, 0)
-    nobody = state(world)
+    fence(world, 2, 1, 0)
+    leaderless = state(world)
 
     world.heartbeat(2)
     not_eligible = state(world)
     world.heartbeat(1)
 
-    assert nobody == not_eligible == (NO_LEADER, (), (0, 1), (0,))
+    assert leaderless == not_eligible == (NO_LEADER, (), (0, 1), (0,))
     assert state(world) == (1, (1,), (0,), ())
     assert partition(world).leader_recovery_state == RECOVERED, "nothing is lost"
 
 
 def test_a_live_eligible_replica_takes_over_at_once() -> None:
     world = three()
-    fall(world, 2)
+    fence(world, 2)
     ask_for_isr(world, 0)
 
-    fall(world, 0)
+    fence(world, 0)
 
     assert state(world) == (1, (1,), (0,), ())
 
 
 def test_if_one_in_sync_is_enough_only_the_last_is_eligible() -> None:
     world = three(min_isr=1)
-    fall(world, 2, 1, 0)
-    nobody = state(world)
+    fence(world, 2, 1, 0)
+    leaderless = state(world)
 
     world.heartbeat(1)
     waits = state(world)
     world.heartbeat(0)
 
-    assert nobody == waits == (NO_LEADER, (), (0,), (0,))
+    assert leaderless == waits == (NO_LEADER, (), (0,), (0,))
     assert state(world) == (0, (0,), (), ())
 
 
 def test_a_broker_that_may_have_lost_its_power_is_not_eligible() -> None:
     world = three()
-    fall(world, 2, 1, 0)
+    fence(world, 2, 1, 0)
 
     world.start_broker(1)
     world.heartbeat(1)
@@ -165,7 +165,7 @@ def test_a_broker_that_may_have_lost_its_power_is_not_eligible() -> None:
 @pytest.mark.parametrize("proof", ["clean end", "same boot"])
 def test_a_broker_that_proves_what_it_has_stays_eligible(proof: str) -> None:
     world = three()
-    fall(world, 2, 1, 0)
+    fence(world, 2, 1, 0)
     epoch = world.image.brokers[1].broker_epoch
 
     if proof == "clean end":
@@ -179,7 +179,7 @@ def test_a_broker_that_proves_what_it_has_stays_eligible(proof: str) -> None:
 def test_the_last_leader_leads_if_no_replica_certainly_has_everything() -> None:
     """Kafka's balanced recovery: it is marked as recovering, since records may be lost."""
     world = three()
-    fall(world, 2, 1, 0)
+    fence(world, 2, 1, 0)
 
     world.start_broker(1)
     world.start_broker(0, unfence=False)
@@ -195,7 +195,7 @@ def test_the_last_leader_leads_if_no_replica_certainly_has_everything() -> None:
 def test_the_last_leader_does_not_lead_from_an_empty_disk() -> None:
     world = three()
     topic_id = world.image.topics.by_name["t"].topic_id
-    fall(world, 2, 1, 0)
+    fence(world, 2, 1, 0)
     world.start_broker(1)
     world.start_broker(0, log_dirs=2, unfence=False)
     epoch = world.image.brokers[0].broker_epoch
@@ -213,7 +213,7 @@ def test_the_last_leader_does_not_lead_from_an_empty_disk() -> None:
 
 def test_a_broker_that_is_unregistered_is_not_eligible() -> None:
     world = three()
-    fall(world, 2, 1)
+    fence(world, 2, 1)
 
     world.submit(UnregisterBroker(broker_id=1))
 
@@ -222,7 +222,7 @@ def test_a_broker_that_is_unregistered_is_not_eligible() -> None:
 
 def test_a_damaged_replica_leaves_without_being_eligible() -> None:
     world = three()
-    fall(world, 2)
+    fence(world, 2)
 
     ask_for_isr(world, 0, damaged=(1,))
 
@@ -231,7 +231,7 @@ def test_a_damaged_replica_leaves_without_being_eligible() -> None:
 
 def test_replicas_that_move_away_are_not_eligible() -> None:
     world = three()
-    fall(world, 2, 1)
+    fence(world, 2, 1)
     move = ReassignableTopic(
         name="t", partitions=[ReassignablePartition(partition_index=0, replicas=[0, 3, 2])]
     )
@@ -251,7 +251,7 @@ def test_no_replica_is_eligible_any_more_when_fewer_must_be_in_sync(of_topic: bo
     """From then on the leader alone acknowledges records."""
     world = three()
     set_config(world, ConfigResourceType.BROKER, "", "2")
-    fall(world, 2, 1)
+    fence(world, 2, 1)
     if not of_topic:
         set_config(world, ConfigResourceType.TOPIC, "t", None)
     still = state(world)
@@ -285,14 +285,14 @@ def test_the_whole_cluster_has_one_value_while_the_feature_is_on() -> None:
 def test_the_last_in_sync_stay_so_while_the_feature_is_off() -> None:
     world = three(is_on=False)
 
-    fall(world, 2, 1, 0)
+    fence(world, 2, 1, 0)
 
     assert state(world) == (NO_LEADER, (0,), (), ())
 
 
 def test_eligible_replicas_are_in_sync_when_the_feature_is_disabled() -> None:
     world = three()
-    fall(world, 2, 1, 0)
+    fence(world, 2, 1, 0)
 
     update = FeatureUpdate(feature=ELR, max_version_level=0, upgrade_type=UpgradeType.SAFE_DOWNGRADE)
     world.submit(UpdateFeatures(feature_updates=[update]))
@@ -315,7 +315,7 @@ def test_the_feature_needs_records_with_eligible_replicas() -> None:
 
 def test_a_snapshot_has_eligible_replicas_and_the_last_leader() -> None:
     world = three()
-    fall(world, 2, 1, 0)
+    fence(world, 2, 1, 0)
     image = world.image
 
     content = b"".join(map(bytes, encode_snapshot(image)))

@@ -31,7 +31,7 @@ UPGRADE, SAFE, UNSAFE = UpgradeType.UPGRADE, UpgradeType.SAFE_DOWNGRADE, Upgrade
 
 
 def of_two_releases(level: int = 25) -> MetadataWorld:
-    """Return two brokers, one with metadata.version 17 to 30, one up to 29, and the finalized `level`."""
+    """Return a world with brokers of metadata.version 17 to 30 and 17 to 29, and `level` finalized."""
     world = MetadataWorld(brokers=0)
     for broker_id, highest in enumerate((30, 29)):
         features = [
@@ -61,7 +61,7 @@ CASES = [
     ("the same unsafely", METADATA_VERSION, 22, UNSAFE, "Unsafe metadata downgrade is not supported"),
     ("higher by a downgrade", METADATA_VERSION, 26, SAFE, "Can't downgrade to a newer version."),
     ("negative", METADATA_VERSION, -1, SAFE, "A feature version cannot be less than 0."),
-    ("a type that is none", METADATA_VERSION, 29, 7, "does not support the given upgrade type"),
+    ("an unknown type", METADATA_VERSION, 29, 7, "does not support the given upgrade type"),
     ("unknown", "nonsense", 1, UPGRADE, "Broker 0 does not support this feature."),
     ("unknown at 0", "nonsense", 0, SAFE, "No broker supports this feature."),
     ("another one", "some.feature", 2, UPGRADE, None),
@@ -90,7 +90,7 @@ def test_a_level_is_set_or_rejected(name: str, level: int, kind: int, problem: s
     assert world.image is before
 
 
-def test_a_feature_goes_with_level_0_and_all_updates_or_none_are_done() -> None:
+def test_level_0_removes_a_feature_and_either_all_updates_of_a_command_are_done_or_none() -> None:
     world = of_two_releases()
     world.raise_feature("some.feature", 2)
     good = FeatureUpdate(feature="some.feature", max_version_level=0, upgrade_type=SAFE)

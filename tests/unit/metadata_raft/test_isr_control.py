@@ -100,7 +100,7 @@ def test_a_leader_stays_if_no_other_can_be_elected(state: dict[str, bool]) -> No
 
     result = alter(world, [2])
 
-    assert result.error_code == ErrorCode.INVALID_REQUEST, "who was in sync with it is not any more"
+    assert result.error_code == ErrorCode.INVALID_REQUEST, "the other replica in sync cannot be elected"
     assert partition(world) == before
 
 
@@ -154,7 +154,7 @@ def test_a_fenced_or_leaving_broker_may_not_join_the_isr(state: dict[str, bool])
     assert alter(world, [1, 2, 0]).error_code == ErrorCode.INELIGIBLE_REPLICA
 
 
-def test_without_a_broker_epoch_it_is_not_checked() -> None:
+def test_the_broker_epoch_of_a_replica_is_checked_only_if_it_is_given() -> None:
     world = world_with_a_leader()
 
     assert alter(world, [1, 2, 0], epochs={0: -1}).error_code == ErrorCode.NONE

@@ -34,11 +34,11 @@ class Quota:
 
     def __init__(self, allowed: int) -> None:
         self.allowed = allowed
-        self.asked: list[int] = []
+        self.charged: list[int] = []
 
     def take(self, payer: MutationPayer, mutations: int) -> Taken:
         assert payer == PAYER
-        self.asked.append(mutations)
+        self.charged.append(mutations)
         if self.allowed <= 0:
             return Taken(True, 1_000)
         self.allowed -= mutations
@@ -61,7 +61,7 @@ def test_topics_are_created_until_the_quota_rejects_one(world: MetadataWorld) ->
     codes = {one.name: one.error_code for one in decision.reply.topics}
     assert codes == {"a": 0, "b": 0, "c": REFUSED, "bad name": ErrorCode.INVALID_TOPIC_EXCEPTION}
     assert decision.reply.throttle_time_ms == 1_000
-    assert quota.asked == [3, 3, 3], "what is refused in any case takes nothing"
+    assert quota.charged == [3, 3, 3], "a topic that is rejected anyway is not charged"
     refused = next(one for one in decision.reply.topics if one.error_code == REFUSED)
     assert refused.error_message == "The throttling quota has been exceeded."
 
@@ -74,7 +74,7 @@ def test_a_command_that_is_decided_again_is_not_charged_twice(world: MetadataWor
     first = world.controller.decide(command, 0, charge=charge)
 
     assert world.controller.decide(command, 0, charge=charge) == first
-    assert quota.asked == [3]
+    assert quota.charged == [3]
 
 
 def test_deletions_are_charged_a_mutation_for_each_partition(world: MetadataWorld) -> None:
@@ -86,7 +86,7 @@ def test_deletions_are_charged_a_mutation_for_each_partition(world: MetadataWorl
 
     assert isinstance(decision.reply, DeleteTopicsReply)
     assert [(one.name, one.error_code) for one in decision.reply.topics] == [("a", 0), ("b", REFUSED)]
-    assert quota.asked == [3, 1] and len(decision.records) == 1
+    assert quota.charged == [3, 1] and len(decision.records) == 1
 
 
 def test_new_partitions_are_charged_a_mutation_each(world: MetadataWorld) -> None:
@@ -99,7 +99,7 @@ def test_new_partitions_are_charged_a_mutation_each(world: MetadataWorld) -> Non
 
     assert isinstance(decision.reply, CreatePartitionsReply)
     assert [(one.name, one.error_code) for one in decision.reply.topics] == [("a", 0), ("b", REFUSED)]
-    assert quota.asked == [2, 3]
+    assert quota.charged == [2, 3]
 
 
 @pytest.mark.parametrize(

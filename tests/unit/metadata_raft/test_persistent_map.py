@@ -14,7 +14,7 @@ class OneHash(str):
         return 7
 
 
-def test_it_has_what_a_dict_with_the_same_changes_has_and_older_maps_keep_theirs() -> None:
+def test_a_map_equals_a_dict_with_the_same_changes_and_older_maps_stay_as_they_were() -> None:
     random = Random(36)
     model: dict[str, int] = {}
     kept = [(dict(model), PersistentMap[str, int]())]
@@ -79,11 +79,11 @@ def test_keys_with_the_same_hash_are_distinct() -> None:
 def leaves(found: PersistentMap[str, int] | PersistentMap[int, bool]) -> list[object]:
     """Return the leaves of a map."""
     nodes: list[object] = [found._root]
-    leaf = []
+    found_leaves = []
     while nodes:
         node = nodes.pop()
         if isinstance(node, tuple):
             nodes += node
         else:
-            leaf.append(node)
-    return leaf
+            found_leaves.append(node)
+    return found_leaves

@@ -34,7 +34,7 @@ class Thread:
         assert self.may_begin.wait(TIMEOUT_S)
         return asyncio.Task(main, loop=loop, **more)
 
-    async def live(self) -> None:
+    async def run(self) -> None:
         self.has_begun.set()
         try:
             await asyncio.Event().wait()
@@ -42,30 +42,28 @@ class Thread:
             self.is_over.set()
 
 
-async def before_there_is_a_loop(thread: Thread) -> None:
+async def before_loop(thread: Thread) -> None:
     pass
 
 
-async def before_there_is_a_task(thread: Thread) -> None:
+async def before_task(thread: Thread) -> None:
     thread.may_have_a_loop.set()
     await asyncio.sleep(0.05)
 
 
-async def while_it_lives(thread: Thread) -> None:
+async def while_it_runs(thread: Thread) -> None:
     thread.may_have_a_loop.set()
     thread.may_begin.set()
     assert await asyncio.to_thread(thread.has_begun.wait, TIMEOUT_S)
 
 
-@pytest.mark.parametrize(
-    "moment", [before_there_is_a_loop, before_there_is_a_task, while_it_lives], ids=lambda one: one.__name__
-)
+@pytest.mark.parametrize("moment", [before_loop, before_task, while_it_runs], ids=lambda one: one.__name__)
 def test_a_cancelled_run_leaves_no_thread_behind(moment: Callable[[Thread], Awaitable[None]]) -> None:
     thread = Thread()
 
     async def scene() -> set[threading.Thread]:
         before = set(threading.enumerate())
-        running = asyncio.create_task(LoopThread(thread.live, thread.make_loop).run())
+        running = asyncio.create_task(LoopThread(thread.run, thread.make_loop).run())
         await asyncio.sleep(0)
         await moment(thread)
         running.cancel()

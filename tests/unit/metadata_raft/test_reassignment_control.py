@@ -104,7 +104,7 @@ def test_the_replication_factor_grows() -> None:
     assert (partition(world).replicas, partition(world).adding_replicas) == ((0, 1), ())
 
 
-def test_it_may_not_change_if_the_request_forbids_it() -> None:
+def test_the_replication_factor_may_not_change_if_the_request_forbids_it() -> None:
     """KIP-860"""
     world = with_topic(0, 1)
 
@@ -175,7 +175,7 @@ def test_a_replica_that_is_being_added_must_be_in_sync_after_another_request_too
     assert (after.adding_replicas, after.removing_replicas) == ((), ())
 
 
-def test_the_next_controller_continues_it() -> None:
+def test_the_next_controller_continues_a_reassignment() -> None:
     world = with_topic(0, 1)
     move(world, [2, 1])
     world.controller = Controller(world.image, CONFIG)

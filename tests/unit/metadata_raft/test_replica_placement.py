@@ -16,7 +16,7 @@ def broker(
     return BrokerImage(broker_id, 0, b"", {}, rack, fenced, leaves, (), {})
 
 
-def nobody_leads() -> LeaderSpread:
+def no_leaders() -> LeaderSpread:
     return LeaderSpread(MetadataImage(), {})
 
 
@@ -29,7 +29,7 @@ def place(
         count=count,
         replication_factor=factor,
         seed=seed,
-        spread=spread or nobody_leads(),
+        spread=spread or no_leaders(),
     )
 
 
@@ -70,7 +70,7 @@ def test_partitions_that_are_placed_together_get_the_same_brokers_as_alone(first
             count=count,
             replication_factor=3,
             seed=seed,
-            spread=nobody_leads(),
+            spread=no_leaders(),
         )
 
     together = placed(first_partition, 100)

@@ -39,7 +39,7 @@ def test_a_repeated_command_is_answered_and_does_nothing() -> None:
     assert world.image.version == version and "t" not in world.image.topics.by_name
 
 
-def test_the_next_leader_knows_it_from_the_log_and_from_a_snapshot() -> None:
+def test_the_next_leader_knows_the_reply_from_a_snapshot() -> None:
     world = MetadataWorld()
     first = create(world, "t", 0)
     delta = MetadataDelta(EMPTY)
@@ -106,12 +106,12 @@ def test_a_copy_of_a_command_that_changed_nothing_changes_nothing_either() -> No
     """The reply was that the topic exists; a copy arrives after another client has deleted it."""
     world = MetadataWorld()
     world.submit(CreateTopics(topics=[world.topic("t", 1)]))
-    told = create(world, "t", 0)
+    response = create(world, "t", 0)
     world.submit(DeleteTopics(topics=[TopicReference(name="t")]))
 
     late = create(world, "t", 0)
 
-    assert late == told and late.topics[0].error_code == ErrorCode.TOPIC_ALREADY_EXISTS
+    assert late == response and late.topics[0].error_code == ErrorCode.TOPIC_ALREADY_EXISTS
     assert "t" not in world.image.topics.by_name
     assert create(world, "t", 1, oldest=1).topics[0].error_code == ErrorCode.NONE
 

@@ -55,17 +55,17 @@ def test_keys_verify_the_exchange_of_rfc_7677() -> None:
     salt = base64.b64decode("W22ZaJ0SNY7soEsUEjb6gQ==")
     salted = hashlib.pbkdf2_hmac("sha256", b"pencil", salt, 4096)
     nonce = "rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0"
-    said = (
+    auth_message = (
         f"n=user,r=rOprNGfwEbeRWgbNEkqO,r={nonce},s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096,c=biws,r={nonce}".encode()
     )
     proof = base64.b64decode("dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ=")
 
     keys = keys_of(SHA_256, salted)
 
-    signature = hmac.digest(keys.stored_key, said, "sha256")
+    signature = hmac.digest(keys.stored_key, auth_message, "sha256")
     client_key = bytes(one ^ other for one, other in zip(proof, signature, strict=True))
     assert hashlib.sha256(client_key).digest() == keys.stored_key
-    server_signature = base64.b64encode(hmac.digest(keys.server_key, said, "sha256"))
+    server_signature = base64.b64encode(hmac.digest(keys.server_key, auth_message, "sha256"))
     assert server_signature == b"6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4="
 
 
@@ -75,10 +75,10 @@ def test_credentials_are_set_replaced_and_removed_by_mechanism(world: MetadataWo
     alter(world, upsertion(iterations=8192))
     iterations = {key: one.iterations for key, one in world.image.scram_credentials.items()}
 
-    told = alter(world, deletion(), upsertion("bob"))
+    results = alter(world, deletion(), upsertion("bob"))
 
     assert iterations == {ScramKey("alice", SHA_256): 8192, ScramKey("alice", SHA_512): 4096}
-    assert told == {"alice": (0, None), "bob": (0, None)}
+    assert results == {"alice": (0, None), "bob": (0, None)}
     assert set(world.image.scram_credentials) == {ScramKey("alice", SHA_512), ScramKey("bob", SHA_256)}
 
 
@@ -117,16 +117,16 @@ def test_an_invalid_change_fails_only_its_user(
 ) -> None:
     alter(world, upsertion("known"))
 
-    told = alter(world, *refused, upsertion("carol"))
+    results = alter(world, *refused, upsertion("carol"))
 
-    assert told == {refused[0].name: reason, "carol": (0, None)}
+    assert results == {refused[0].name: reason, "carol": (0, None)}
     assert {key.user for key in world.image.scram_credentials} == {"known", "carol"}
 
 
 def test_the_first_error_of_a_user_is_returned(world: MetadataWorld) -> None:
-    told = alter(world, upsertion(iterations=1), upsertion(), upsertion(salt=b""))
+    results = alter(world, upsertion(iterations=1), upsertion(), upsertion(salt=b""))
 
-    assert told == {"alice": (UNACCEPTABLE, "Too few iterations")} and not world.image.scram_credentials
+    assert results == {"alice": (UNACCEPTABLE, "Too few iterations")} and not world.image.scram_credentials
 
 
 def test_the_number_of_credentials_is_limited(world: MetadataWorld, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -118,7 +118,7 @@ def test_a_topic_is_created_or_rejected(
     assert error is ErrorCode.NONE or (world.image is before and reply.topics[0].error_message)
 
 
-def test_defaults_fill_in_what_is_minus_one(world: MetadataWorld) -> None:
+def test_a_count_of_minus_one_stands_for_the_default(world: MetadataWorld) -> None:
     reply = world.submit(CreateTopics(topics=[world.topic("new")]))
 
     assert (reply.topics[0].num_partitions, reply.topics[0].replication_factor) == (2, 1)
@@ -176,6 +176,23 @@ def test_a_command_that_asks_for_too_much_is_rejected_before_anything_is_created
 
     assert refused.value.code is ErrorCode.POLICY_VIOLATION
     assert "good" not in world.image.topics.by_name
+
+
+def test_the_partitions_of_a_command_count_together_towards_the_limit_of_the_cluster(
+    world: MetadataWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = world.image.topics.partition_count
+    monkeypatch.setattr(topic_control, "MAX_PARTITIONS", held + 5)
+
+    with pytest.raises(KafkaError, match="of which 2 are left: 3 are too many") as of_topics:
+        world.submit(CreateTopics(topics=[world.topic("one", 3), world.topic("two", 3)]))
+    with pytest.raises(KafkaError, match="of which 2 are left: 3 are too many") as of_partitions:
+        grown = [NewPartitions(name=name, count=5 if name == "old" else 4) for name in ("old", "dotted.name")]
+        world.submit(CreatePartitions(topics=grown))
+    world.submit(CreateTopics(topics=[world.topic("one", 3), world.topic("two", 2)]))
+
+    assert of_topics.value.code is of_partitions.value.code is ErrorCode.POLICY_VIOLATION
+    assert world.image.topics.partition_count == held + 5
 
 
 def test_replicas_spread_over_brokers_and_racks() -> None:

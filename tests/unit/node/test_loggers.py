@@ -19,15 +19,15 @@ from ottla.node.wire.messages.incremental_alter_configs import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
+from tests.unit.node.fakes import services_of
 from tests.unit.node.replica.replica_world import CONNECTION, NODE_ID
-from tests.unit.node.stand_ins import services_of
 
 NAME = "ottla.node.replica.isr_updates"
 LOGGER = 8
 
 
 @pytest.fixture(autouse=True)
-def levels_come_back() -> Iterator[None]:
+def restored_levels() -> Iterator[None]:
     root = logging.getLogger().level
     yield
     logging.getLogger(NAME).setLevel(logging.NOTSET)
@@ -37,7 +37,7 @@ def levels_come_back() -> Iterator[None]:
 def alter(
     *changes: tuple[str, ConfigOperation, str | None], node: str = str(NODE_ID), validate_only: bool = False
 ) -> tuple[ErrorCode, str]:
-    """Return the response to a request of which no part goes to the controller."""
+    """Return the error of a request that alters loggers of a node, which needs no controller for it."""
     resource = AlterConfigsResource(
         resource_type=LOGGER,
         resource_name=node,
@@ -91,9 +91,9 @@ def test_requests_that_kafka_rejects_are_rejected_as_a_whole(
     logging.getLogger(NAME)
     before = loggers.levels()
 
-    refused, told = alter((NAME, ConfigOperation.SET, "ERROR"), (name, operation, value))
+    refused, message = alter((NAME, ConfigOperation.SET, "ERROR"), (name, operation, value))
 
-    assert refused is code and words in told
+    assert refused is code and words in message
     assert loggers.levels() == before
 
 

@@ -33,24 +33,24 @@ def node() -> Iterator[NodeThread]:
     thread.stop()
 
 
-class Answering:
+class FakeNode:
     """A node with a single fact."""
 
     answer = 42
 
 
 def facts_of(node: NodeThread) -> NodeFacts:
-    return NodeFacts(cast(Any, Answering()), node.loop)
+    return NodeFacts(cast(Any, FakeNode()), node.loop)
 
 
-def test_a_question_is_answered_on_the_loop_of_the_node(node: NodeThread) -> None:
+def test_a_call_runs_on_the_loop_of_the_node(node: NodeThread) -> None:
     async def ask() -> tuple[int, int]:
         return await facts_of(node).ask(lambda broker: (cast(Any, broker).answer, threading.get_ident()))
 
     assert asyncio.run(ask()) == (42, node.thread.ident)
 
 
-def test_an_error_of_a_question_is_raised_in_the_caller(node: NodeThread) -> None:
+def test_an_error_of_a_call_is_raised_in_the_caller(node: NodeThread) -> None:
     def fail(_: object) -> None:
         raise KafkaError(ErrorCode.NOT_CONTROLLER, "not here")
 
@@ -59,18 +59,18 @@ def test_an_error_of_a_question_is_raised_in_the_caller(node: NodeThread) -> Non
 
 
 def test_a_call_to_a_stuck_loop_times_out(node: NodeThread) -> None:
-    goes_on = threading.Event()
-    node.loop.call_soon_threadsafe(goes_on.wait)
+    may_proceed = threading.Event()
+    node.loop.call_soon_threadsafe(may_proceed.wait)
     try:
         with pytest.raises(KafkaError) as given_up:
             asyncio.run(facts_of(node).ask(lambda broker: 1, timeout_s=0.02))
     finally:
-        goes_on.set()
+        may_proceed.set()
 
     assert given_up.value.code is ErrorCode.REQUEST_TIMED_OUT
 
 
-def test_a_node_that_has_ended_answers_at_once(node: NodeThread) -> None:
+def test_a_call_to_a_node_that_has_ended_fails_at_once(node: NodeThread) -> None:
     node.stop()
 
     with pytest.raises(KafkaError, match="has ended"):

@@ -31,7 +31,7 @@ def test_a_missing_option_has_its_default() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "read", "told"),
+    ("value", "read", "message"),
     [
         ("", lambda values: values.text("it"), "it: is empty"),
         ("10", lambda values: values.integer("it", 1, least=1, most=9), "it must be from 1 to 9"),
@@ -47,11 +47,11 @@ def test_a_missing_option_has_its_default() -> None:
         ("a,a", lambda values: values.names("it"), "a name twice"),
     ],
 )
-def test_a_wrong_value_is_reported_with_its_option(value: str, read: Read, told: str) -> None:
+def test_a_wrong_value_is_reported_with_its_option(value: str, read: Read, message: str) -> None:
     with pytest.raises(OptionError, match=r"^it: ") as refused:
         read(OptionValues({"it": value}))
 
-    assert told in str(refused.value)
+    assert message in str(refused.value)
     assert len(str(refused.value)) < 200
 
 

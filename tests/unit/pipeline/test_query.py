@@ -43,14 +43,14 @@ def test_an_invalid_interval_is_named(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("trigger", "told"),
+    ("trigger", "arguments"),
     [
         (ProcessingTime(interval_ms=1500), {"processingTime": "1500 milliseconds"}),
         (AvailableNow(), {"availableNow": True}),
     ],
 )
 def test_a_query_is_started_as_it_is_set(
-    trigger: ProcessingTime | AvailableNow, told: dict[str, object]
+    trigger: ProcessingTime | AvailableNow, arguments: dict[str, object]
 ) -> None:
     writer = MagicMock()
     for name in ("queryName", "outputMode", "option", "trigger"):
@@ -63,5 +63,5 @@ def test_a_query_is_started_as_it_is_set(
     writer.queryName.assert_called_once_with("a.b")
     writer.outputMode.assert_called_once_with("complete")
     writer.option.assert_called_once_with("checkpointLocation", "/c")
-    writer.trigger.assert_called_once_with(**told)
+    writer.trigger.assert_called_once_with(**arguments)
     assert started is writer.start.return_value

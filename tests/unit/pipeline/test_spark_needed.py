@@ -21,10 +21,10 @@ for name in sys.argv[1:]:
 
 def test_each_public_module_that_needs_spark_says_what_to_install() -> None:
     command = [sys.executable, "-c", PROGRAM, *PUBLIC_MODULES]
-    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
     sentence = "This needs Spark, but pyspark is missing: run `pip install 'ottla[spark]'`."
-    assert said.splitlines() == [sentence] * len(PUBLIC_MODULES)
+    assert output.splitlines() == [sentence] * len(PUBLIC_MODULES)
 
 
 @pytest.mark.parametrize("name", ["ottla.nowhere", "pysparkling", None])

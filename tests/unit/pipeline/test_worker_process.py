@@ -37,18 +37,18 @@ def new_process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def test_imported_modules_are_exempt_from_collection_but_garbage_of_tasks_is_not(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    worker_process.settle()
+    worker_process.tune_memory()
     assert gc.get_freeze_count() > 1_000
     frozen = gc.get_freeze_count()
     left = [[] for _ in range(100)]  # garbage of a task that has imported nothing
-    worker_process.settle()
+    worker_process.tune_memory()
     assert any(one is left for one in gc.get_objects())
     assert gc.get_freeze_count() <= frozen
 
     for number in range(3):  # tasks 1 to 3 stand for any later ones
         monkeypatch.setitem(sys.modules, f"imported_by_task_{number}", ModuleType("imported"))
         imported = [[] for _ in range(100)]
-        worker_process.settle()
+        worker_process.tune_memory()
         assert not any(one is imported for one in gc.get_objects())
 
 
@@ -57,7 +57,7 @@ def test_memory_that_a_worker_has_freed_is_reused() -> None:
     # Only this file: the package around it imports Spark.
     code = f"""
 import resource, runpy
-runpy.run_path({worker_process.__file__!r})["settle"]()
+runpy.run_path({worker_process.__file__!r})["tune_memory"]()
 for _ in range(2):
     bytes(8 << 20), [bytes(1 << 20) for _ in range(16)]
 before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
@@ -84,7 +84,7 @@ def connection() -> Iterator[socket.socket]:
         yield one
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nobody can ask for it")
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has TCP_QUICKACK")
 @pytest.mark.parametrize(
     "task",
     [
@@ -97,23 +97,23 @@ def connection() -> Iterator[socket.socket]:
 )
 def test_a_task_that_arrives_is_acknowledged_at_once(task: object, connection: socket.socket) -> None:
     sparks = CloudPickleSerializer()
-    told = sparks.dumps(task)
+    pickled = sparks.dumps(task)
     assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK) == 0
 
-    sparks.loads(told)
+    sparks.loads(pickled)
 
     assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK) == 1
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nobody can ask for it")
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has TCP_QUICKACK")
 @pytest.mark.usefixtures("connection")
 def test_an_acknowledgement_opens_no_file_and_never_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     opened = os.listdir("/proc/self/fd")
-    worker_process.ask_for_more()
+    worker_process.acknowledge_received()
     assert os.listdir("/proc/self/fd") == opened
 
     def none_left(_descriptor: int) -> int:
         raise OSError(errno.EMFILE, "too many open files")
 
     monkeypatch.setattr(os, "dup", none_left)
-    worker_process.ask_for_more()
+    worker_process.acknowledge_received()

@@ -79,7 +79,7 @@ def test_a_server_whose_preparation_failed_is_not_measured(tmp_path: Path) -> No
 
 
 @pytest.fixture
-def rival() -> subprocess.Popen[str]:
+def other() -> subprocess.Popen[str]:
     return subprocess.Popen(["sleep", "20"], text=True)
 
 
@@ -87,27 +87,27 @@ def as_server(process: subprocess.Popen[str], tmp_path: Path) -> servers.Server:
     return servers.Server(name="kafka", port=0, pid=process.pid, process=process, data=tmp_path / "none")
 
 
-def what_happens_to(process: subprocess.Popen[str]) -> int:
+def state_change_of(process: subprocess.Popen[str]) -> int:
     """Wait until the process is paused, resumed or ended; return its status."""
     change = os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WCONTINUED | os.WEXITED | os.WNOWAIT)
     assert change is not None
     return change.si_code
 
 
-def test_a_waiting_server_is_paused(rival: subprocess.Popen[str], tmp_path: Path) -> None:
-    server = as_server(rival, tmp_path)
+def test_a_waiting_server_is_paused(other: subprocess.Popen[str], tmp_path: Path) -> None:
+    server = as_server(other, tmp_path)
     try:
         with alone("ottla", {"ottla": Target("ottla"), "kafka": server}):
-            assert what_happens_to(rival) == os.CLD_STOPPED
-        assert what_happens_to(rival) == os.CLD_CONTINUED
+            assert state_change_of(other) == os.CLD_STOPPED
+        assert state_change_of(other) == os.CLD_CONTINUED
     finally:
         server.stop()
 
 
 def test_a_dead_server_does_not_affect_the_turns_of_others(
-    rival: subprocess.Popen[str], tmp_path: Path
+    other: subprocess.Popen[str], tmp_path: Path
 ) -> None:
-    server = as_server(rival, tmp_path)
+    server = as_server(other, tmp_path)
     server.stop()
 
     with alone("ottla", {"ottla": Target("ottla"), "kafka": server}):

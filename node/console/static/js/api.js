@@ -22,7 +22,7 @@ export class Refused extends Error {
 export class NoAnswer extends Error {}
 
 /** There was no answer in time; the node may answer other requests. */
-export class TooLate extends Error {}
+export class RequestTimeout extends Error {}
 
 /** Return a path whose values are quoted, so that each is one segment. */
 export function path(strings, ...values) {
@@ -94,7 +94,7 @@ export async function reach(where, options, signal) {
 /** Return the error for a request without an answer. Only an unreachable node is shown for the whole page. */
 function failure(error, signal) {
   if (signal?.aborted) return error; // the user left the page
-  if (error.name === "TimeoutError") return new TooLate("The node took too long to answer this request.");
+  if (error.name === "TimeoutError") return new RequestTimeout("The node took too long to answer this request.");
   report(false);
   return new NoAnswer("The node does not answer.");
 }

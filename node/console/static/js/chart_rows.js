@@ -39,7 +39,7 @@ export function drawCharts(kinds, all, spanMs) {
   );
 }
 
-export function tellSilent(silent) {
+export function drawSilent(silent) {
   return (
     silent.length > 0 &&
     note("warn", `The charts leave out ${silent.map((id) => `node ${id}`).join(", ")}, which did not answer.`)

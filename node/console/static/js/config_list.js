@@ -35,10 +35,10 @@ function bySubject(rows) {
 
 /** `load(signal)` returns {name, value, isDefault, isReadOnly, isSensitive, source, documentation}. */
 export function configList(view, { owner, load, alter, reset }) {
-  const takeBack = async (one, refresh) => {
+  const askToReset = async (one, refresh) => {
     const isDone = await ask({
       title: `Reset ${one.name}?`,
-      what: `The value set for ${owner}, ${one.value ?? "which is hidden"}, is removed. The default takes effect at once.`,
+      effect: `The value set for ${owner}, ${one.value ?? "which is hidden"}, is removed. The default takes effect at once.`,
       action: "Reset",
       act: () => reset(one.name),
     });
@@ -55,7 +55,7 @@ export function configList(view, { owner, load, alter, reset }) {
             "aria-label": `Change ${one.name}`,
           }),
           one.isOwn &&
-            button("Reset…", () => takeBack(one, refresh), { "aria-label": `Reset ${one.name}` }),
+            button("Reset…", () => askToReset(one, refresh), { "aria-label": `Reset ${one.name}` }),
         );
   const { tools, list } = searchedList(view, {
     every: 15_000,

@@ -23,7 +23,7 @@ export function pause(everyMs) {
 }
 
 /** Show the sentence in `place`, and remove it when it no longer holds. */
-export function tellIn(place) {
+export function showIn(place) {
   state.watchers.push(() => {
     const time = new Date(state.since).toLocaleTimeString();
     const sentence = `The node at ${location.host} has not answered since ${time}. This page shows its last answers. The console retries every two seconds.`;

@@ -2,9 +2,9 @@
 
 import { say } from "./parts.js";
 
-/** Copy a text and confirm it; `what` names it. */
-export async function copy(text, what) {
-  say((await copied(text)) ? `${what} is copied.` : `${what} was not copied: the browser does not allow it.`);
+/** Copy a text, and confirm it under its name. */
+export async function copy(text, name) {
+  say((await copied(text)) ? `${name} is copied.` : `${name} was not copied: the browser does not allow it.`);
 }
 
 async function copied(text) {

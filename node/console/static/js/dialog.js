@@ -3,10 +3,10 @@
 import { h } from "./dom.js";
 
 /**
- * Ask for confirmation; `what` says what will happen, `act` does it and may throw. Cancel has the focus, so that a
+ * Ask for confirmation; `effect` says what will happen, `act` does it and may throw. Cancel has the focus, so that a
  * stray Enter does nothing. Resolves to true if it was done.
  */
-export function ask({ title, what, action, act }) {
+export function ask({ title, effect, action, act }) {
   return new Promise((resolve) => {
     const problem = h("p", { class: "problem", role: "alert" });
     let isDone = false;
@@ -33,7 +33,7 @@ export function ask({ title, what, action, act }) {
     const close = open(
       title,
       () => resolve(isDone),
-      [what].flat().map((line) => h("p", {}, line)),
+      [effect].flat().map((line) => h("p", {}, line)),
       problem,
       h(
         "div",

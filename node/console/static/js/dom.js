@@ -2,13 +2,13 @@
 
 const SVG = "http://www.w3.org/2000/svg";
 // Characters that are invisible, or that change the direction of the text after them: shown as their number.
-const UNSEEN =
+const INVISIBLE =
   /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]/g;
 const SAFE_LINK = /^(#|\/(?!\/))/;
 
 /** Return a text in which every character is visible; line ends and tabs stay. */
 export function visible(value) {
-  return String(value).replace(UNSEEN, (one) => "\\u" + one.charCodeAt(0).toString(16).padStart(4, "0"));
+  return String(value).replace(INVISIBLE, (one) => "\\u" + one.charCodeAt(0).toString(16).padStart(4, "0"));
 }
 
 export function text(value) {

@@ -17,7 +17,7 @@ export async function follow(where, last, got, signal) {
     if (done) return;
     const blocks = (rest + value).split("\n\n");
     rest = blocks.pop();
-    for (const block of blocks) tell(block, got);
+    for (const block of blocks) dispatch(block, got);
   }
 }
 
@@ -30,7 +30,7 @@ async function next(reader, signal) {
   }
 }
 
-function tell(block, got) {
+function dispatch(block, got) {
   const fields = { event: "message", data: null, id: null };
   for (const line of block.split("\n")) {
     const at = line.indexOf(":");

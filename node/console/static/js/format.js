@@ -64,6 +64,6 @@ export function clock(ms) {
 
 /** Return PreparingRebalance and PREPARING_REBALANCE as text: Preparing rebalance. */
 export function words(name) {
-  const apart = name.replace(/([a-z])([A-Z])/g, "$1 $2").replaceAll("_", " ");
-  return apart.charAt(0).toUpperCase() + apart.slice(1).toLowerCase();
+  const separated = name.replace(/([a-z])([A-Z])/g, "$1 $2").replaceAll("_", " ");
+  return separated.charAt(0).toUpperCase() + separated.slice(1).toLowerCase();
 }

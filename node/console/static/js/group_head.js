@@ -17,7 +17,7 @@ export function groupHead(view, group, page) {
   const erase = async () => {
     const isDone = await ask({
       title: `Delete group ${group}?`,
-      what: "Its committed offsets are deleted. Consumers that join it again start by their auto.offset.reset, members of a share group by its share.auto.offset.reset.",
+      effect: "Its committed offsets are deleted. Consumers that join it again start by their auto.offset.reset, members of a share group by its share.auto.offset.reset.",
       action: "Delete the group",
       act: () => deleteGroup(group),
     });

@@ -1,6 +1,6 @@
 // Charts of the samples that the nodes keep of one thing.
 
-import { drawCharts, rowsOf, tellSilent } from "./chart_rows.js";
+import { drawCharts, drawSilent, rowsOf } from "./chart_rows.js";
 import { h } from "./dom.js";
 
 const EVERY_MS = 10_000; // the interval of the samples
@@ -8,7 +8,7 @@ const SPAN_MS = 3_600_000;
 
 /** `ask(signal)` returns a history in the form of ask/history.js. */
 export function historyCharts(view, ask, kinds) {
-  return view.live({ every: EVERY_MS, ask, draw: (reply) => [tellSilent(reply.silent), draw(rowsOf(reply), kinds)] });
+  return view.live({ every: EVERY_MS, ask, draw: (reply) => [drawSilent(reply.silent), draw(rowsOf(reply), kinds)] });
 }
 
 function draw(rows, kinds) {

@@ -8,7 +8,7 @@ import { many } from "./format.js";
 import { button, say } from "./parts.js";
 
 /** Move leaders, and show how many moved and why the others did not, or the error. */
-export async function tellMoves(ask) {
+export async function reportMoves(ask) {
   try {
     say(sentence(await ask()));
   } catch (error) {
@@ -26,7 +26,7 @@ export function sentence({ moved, failed, kept }) {
 
 /** Let the user choose the leader of a partition; `one` is a partition of /v1/topics/{topic}/partitions. */
 export function openTransfer(topic, one, refresh) {
-  const able = one.isr.filter((replica) => replica !== one.leader);
+  const candidates = one.isr.filter((replica) => replica !== one.leader);
   const close = open(
     `Choose the leader of ${topic}, partition ${one.partition}`,
     null,
@@ -47,8 +47,8 @@ export function openTransfer(topic, one, refresh) {
         "Broker",
         choice(
           "leader",
-          able.map((replica) => [replica, `broker ${replica}`]),
-          able[0],
+          candidates.map((replica) => [replica, `broker ${replica}`]),
+          candidates[0],
           { autofocus: true },
         ),
       ),
@@ -61,7 +61,7 @@ export async function askUnclean(partitions, refresh) {
   const words = many(partitions.length, "partition");
   await ask({
     title: `Run an unclean leader election for ${words}?`,
-    what: [
+    effect: [
       "A replica that is not in sync becomes the leader. Records that it lacks are lost, although they were acknowledged to their producers.",
       "If possible, start the brokers with the in-sync replicas instead.",
     ],

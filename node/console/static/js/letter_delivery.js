@@ -35,7 +35,7 @@ export async function askDelivery(group, topic, letters, { again, failed }) {
   };
   const isDone = await ask({
     title: isOnly ? "Deliver this letter again?" : `Deliver ${count(letters.length)} letters again?`,
-    what: [
+    effect: [
       ...[...byTopic].map(([origin, some]) => goal(origin, some)),
       "Every group that reads the topic gets it, not only this one. The letter is kept: if you deliver it once more, there will be two records.",
     ],

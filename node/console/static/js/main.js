@@ -1,9 +1,9 @@
 // Starts the console: the bar, the pages by their addresses, the colours.
 
-import { TooLate } from "./api.js";
-import { nodeId, whoAmI } from "./ask/cluster.js";
-import { askWho, logOut } from "./ask/session.js";
-import { report, tellIn } from "./connection.js";
+import { RequestTimeout } from "./api.js";
+import { askNodeIdentity, nodeId } from "./ask/cluster.js";
+import { askSession, logOut } from "./ask/session.js";
+import { report, showIn } from "./connection.js";
 import { h } from "./dom.js";
 import { clock, duration } from "./format.js";
 import { icon } from "./icons.js";
@@ -32,7 +32,7 @@ const main = document.getElementById("main");
 const pages = document.getElementById("pages");
 const menu = document.getElementById("menu");
 let view = null;
-let askWhere = () => {};
+let askNode = () => {};
 
 function showPage() {
   view?.end.abort();
@@ -52,7 +52,7 @@ function showPage() {
     else link.removeAttribute("aria-current");
   }
   setMenu(false);
-  tellAge();
+  showAge();
 }
 
 function setMenu(isOpen) {
@@ -83,7 +83,7 @@ function nameTheme() {
 }
 
 /** Show the age of the oldest part of the page, and the node that it is from. */
-function tellAge() {
+function showAge() {
   const oldest = view?.oldest() ?? null;
   const node = nodeId();
   const seconds = Math.floor((Date.now() - oldest) / 1000);
@@ -94,21 +94,21 @@ function tellAge() {
 }
 
 /** Show the cluster and the node; asked on every page, so that every page notices a node that is down. */
-function tellWhere() {
-  const where = document.getElementById("where");
-  askWhere = repeat(
+function showNode() {
+  const node = document.getElementById("current-node");
+  askNode = repeat(
     5_000,
     async () => {
       if (needsLogin()) return;
       try {
-        const reply = await whoAmI();
-        where.title = `Ottla ${reply.version}`;
-        where.replaceChildren(
+        const reply = await askNodeIdentity();
+        node.title = `Ottla ${reply.version}`;
+        node.replaceChildren(
           h("span", {}, `node ${reply.node_id}`),
           h("span", { class: "cluster" }, `cluster ${reply.cluster_id}`),
         );
       } catch (error) {
-        if (error instanceof TooLate) report(false); // this request needs no other node, so the node hangs
+        if (error instanceof RequestTimeout) report(false); // this request needs no other node, so the node hangs
       }
     },
     new AbortController().signal,
@@ -116,37 +116,37 @@ function tellWhere() {
 }
 
 /** Show the user in the bar, with a button to log out. */
-function tellWho() {
-  const who = principal();
-  const place = document.getElementById("who");
-  place.textContent = place.title = who === null ? "" : who.replace(/^User:/, "");
+function showUser() {
+  const user = principal();
+  const place = document.getElementById("current-user");
+  place.textContent = place.title = user === null ? "" : user.replace(/^User:/, "");
   document.getElementById("logout").hidden = !hasSession();
   document.body.classList.toggle("logged-out", needsLogin());
 }
 
 /** Draw the page again after a change of user: no content of the earlier user stays. */
-function showForWho() {
+function showForUser() {
   for (const dialog of document.querySelectorAll("dialog")) dialog.close();
-  document.getElementById("where").replaceChildren();
-  tellWho();
+  document.getElementById("current-node").replaceChildren();
+  showUser();
   showPage();
-  askWhere();
+  askNode();
 }
 
 /** Ask for the session until the node has answered. */
 async function begin() {
   for (;;) {
     try {
-      await askWho();
+      await askSession();
       break;
     } catch {
       await new Promise((resolve) => setTimeout(resolve, 2_000));
     }
   }
-  whenChanged(showForWho);
-  tellWho();
+  whenChanged(showForUser);
+  showUser();
   showPage();
-  tellWhere();
+  showNode();
 }
 
 pages.append(...PAGES.map(([href, word]) => h("a", { href }, icon(word.toLowerCase()), word)));
@@ -157,7 +157,7 @@ document.querySelector(".skip").onclick = (event) => {
   event.preventDefault(); // as a link it would lead to another page
   main.focus();
 };
-tellIn(document.getElementById("down"));
+showIn(document.getElementById("down"));
 nameTheme();
 document.getElementById("logout").onclick = () => logOut().catch((error) => say(error.message));
 addEventListener("hashchange", () => {
@@ -165,5 +165,5 @@ addEventListener("hashchange", () => {
   main.focus({ preventScroll: true });
   scrollTo(0, 0);
 });
-setInterval(tellAge, AGE_EVERY_MS);
+setInterval(showAge, AGE_EVERY_MS);
 begin();

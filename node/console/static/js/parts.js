@@ -58,7 +58,7 @@ export function tabs(label, pairs, now) {
 
 /** Show a sentence at the bottom of the page; screen readers read it aloud. */
 export function say(sentence) {
-  const place = document.getElementById("said");
+  const place = document.getElementById("announcement");
   const line = h("p", {}, sentence);
   place.append(line);
   setTimeout(() => line.remove(), 6_000);

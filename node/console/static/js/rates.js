@@ -4,7 +4,7 @@
 import { rates } from "./ask/cluster.js";
 import { brokerHistory, clusterHistory } from "./ask/history.js";
 import { FLOW_CHARTS } from "./chart_kinds.js";
-import { drawCharts, rowsOf, tellSilent } from "./chart_rows.js";
+import { drawCharts, drawSilent, rowsOf } from "./chart_rows.js";
 import { h } from "./dom.js";
 import { choice, field } from "./form.js";
 import { repeat } from "./repeat.js";
@@ -54,7 +54,7 @@ export function liveCharts(view) {
   const of = choice("of", [["", "the whole cluster"]], "");
   const span = choice("span", SPANS, 60, { onchange: () => charts.draw() });
   const chosenId = () => (of.value === "" ? null : Number(of.value));
-  const askPast = async () => {
+  const askHistory = async () => {
     const id = chosenId();
     try {
       const reply = await (id === null ? clusterHistory(view.signal) : brokerHistory(id, view.signal));
@@ -71,10 +71,10 @@ export function liveCharts(view) {
       offer(of, reply);
       const live = samples.map(({ time, reply }) => ({ time, row: chosen(reply, chosenId()) }));
       const rows = [...past.filter(({ time }) => time < live[0].time), ...live];
-      return [tellSilent(reply.silent), drawCharts(FLOW_CHARTS, rows, span.value * 60_000)];
+      return [drawSilent(reply.silent), drawCharts(FLOW_CHARTS, rows, span.value * 60_000)];
     },
   });
-  const refresh = repeat(PAST_EVERY_MS, askPast, view.signal);
+  const refresh = repeat(PAST_EVERY_MS, askHistory, view.signal);
   of.onchange = () => {
     past = [];
     charts.draw();

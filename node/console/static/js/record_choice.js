@@ -2,7 +2,7 @@
 
 import { keepInAddress } from "./address.js";
 import { choice, field, form, input } from "./form.js";
-import { localMoment, momentOf, wishOf } from "./record_wish.js";
+import { localMoment, momentOf, selectionOf } from "./record_selection.js";
 
 const DEFAULT_COUNT = "50";
 const FROM = [
@@ -12,7 +12,7 @@ const FROM = [
   ["time", "time"],
 ];
 
-/** The form, filled from the address; `read` is called with a wish. `live` is the button beside the form's own. */
+/** The form, filled from the address; `read` is called with a selection. `live` is the button beside the form's own. */
 export function recordChoice(given, live, read) {
   const known = given.partition ? [[given.partition, given.partition]] : [];
   const partition = choice("partition", [["", "all"], ...known], given.partition ?? "");
@@ -36,7 +36,7 @@ export function recordChoice(given, live, read) {
       action: "Read",
       others: [live],
       act: (values) => {
-        const wish = wishOf(values);
+        const selection = selectionOf(values);
         keepInAddress({
           partition: values.partition,
           from: values.from === "latest" ? "" : values.from,
@@ -47,7 +47,7 @@ export function recordChoice(given, live, read) {
           cursor: "",
           show: "",
         });
-        return read(wish);
+        return read(selection);
       },
     },
     field("Partition", partition),

@@ -54,9 +54,9 @@ export function recordViewer(topic, view, found, listed) {
   async function showGiven(key) {
     const [, number, offset] = /^(\d{1,9}):(\d{1,18})$/.exec(key) ?? [];
     if (number === undefined) return;
-    const isIt = (one) => keyOf(one) === `${Number(number)}:${Number(offset)}`;
-    const wish = { partition: Number(number), offset: Number(offset), count: 1 };
-    const one = listed().find(isIt) ?? (await records(topic, wish, view.signal)).records.find(isIt);
+    const isWanted = (one) => keyOf(one) === `${Number(number)}:${Number(offset)}`;
+    const request = { partition: Number(number), offset: Number(offset), count: 1 };
+    const one = listed().find(isWanted) ?? (await records(topic, request, view.signal)).records.find(isWanted);
     if (one) show(one);
     else say(`There is no record at offset ${offset} of partition ${number} any more.`);
   }

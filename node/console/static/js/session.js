@@ -12,7 +12,7 @@ export const methods = () => state.methods;
 export const hasSession = () => state.token !== null;
 
 /** Take over the session in an answer of the node. */
-export function learn({ methods, principal, csrf_token }) {
+export function setSession({ methods, principal, csrf_token }) {
   const before = state.principal;
   Object.assign(state, { methods, principal, token: csrf_token });
   if (before !== principal) for (const watcher of state.watchers) watcher();

@@ -70,8 +70,8 @@ function drawPartitions(lags, clients, state, again) {
 function mostDeliveries({ in_flight: reply }) {
   const most = reply?.most_delivered[0];
   if (!most) return UNKNOWN;
-  const told_of = `${count(most.delivery_count)} of ${count(reply.delivery_count_limit)}`;
-  return most.delivery_count >= reply.delivery_count_limit ? badge("warn", told_of) : told_of;
+  const deliveries = `${count(most.delivery_count)} of ${count(reply.delivery_count_limit)}`;
+  return most.delivery_count >= reply.delivery_count_limit ? badge("warn", deliveries) : deliveries;
 }
 
 function membersOf({ member_ids: ids }, clients) {

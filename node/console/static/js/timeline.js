@@ -33,12 +33,12 @@ function rebalance(one) {
 }
 
 function event(one) {
-  const who = one.client ?? one.member;
+  const member = one.client ?? one.member;
   return h(
     "li",
     {},
     h("strong", {}, words(one.cause)),
-    who && [" ", who],
+    member && [" ", member],
     one.reason && [" ", h("span", { class: "hint" }, one.reason)],
   );
 }

@@ -18,7 +18,7 @@ export function openTopicForm(create, refresh, given = "") {
       onlyCheck,
     );
     if (onlyCheck) {
-      verdict.textContent = `Topic ${name} can be created with these values. Nothing was created yet.`;
+      outcome.textContent = `Topic ${name} can be created with these values. Nothing was created yet.`;
       return;
     }
     close();
@@ -26,11 +26,11 @@ export function openTopicForm(create, refresh, given = "") {
     location.hash = topicHref(name);
     refresh();
   };
-  const verdict = h("p", { class: "hint", role: "status" });
+  const outcome = h("p", { class: "hint", role: "status" });
   const check = button("Validate only", async () => {
     const problem = made.querySelector(".problem");
     problem.textContent = "";
-    verdict.textContent = "";
+    outcome.textContent = "";
     try {
       await run(true)(Object.fromEntries(new FormData(made)));
     } catch (error) {
@@ -65,7 +65,7 @@ export function openTopicForm(create, refresh, given = "") {
       "One name=value per line, such as retention.ms=86400000. Other settings keep their defaults.",
     ),
   );
-  const close = open("Create a topic", null, made, verdict);
+  const close = open("Create a topic", null, made, outcome);
 }
 
 /** Return an object from name=value lines; an error names the line. */

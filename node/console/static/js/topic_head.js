@@ -15,7 +15,7 @@ export function topicHead(view, topic, page) {
   const erase = () =>
     ask({
       title: `Delete topic ${topic}?`,
-      what: [
+      effect: [
         `All records of ${topic} are deleted from all brokers. They cannot be brought back.`,
         "Producers and consumers that use it will get errors, or create it again if the cluster creates topics automatically.",
       ],

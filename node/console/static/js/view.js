@@ -70,6 +70,6 @@ export class View {
 /** Show an error instead of an answer; a missing permission is not shown as a fault. */
 function reply(problem) {
   if (problem.status !== 403) return note("bad", problem.message);
-  const who = principal() ?? "You";
-  return note("warn", `${who} may not see this. The node says: ${problem.message}`);
+  const user = principal() ?? "You";
+  return note("warn", `${user} may not see this. The node says: ${problem.message}`);
 }

@@ -12,7 +12,7 @@ import (
 	"ottla/tests/compat/go/members"
 )
 
-const patience = 200 * time.Millisecond
+const timeout = 200 * time.Millisecond
 
 var balancers = map[string]kgo.GroupBalancer{
 	"range":              kgo.RangeBalancer(),
@@ -40,7 +40,7 @@ func run(member *members.Member) error {
 		kgo.ConsumeResetOffset(kgo.NewOffset().AtStart()),
 		kgo.SessionTimeout(settings.Milliseconds("session.timeout.ms", 45*time.Second)),
 		kgo.HeartbeatInterval(settings.Milliseconds("heartbeat.interval.ms", 3*time.Second)),
-		kgo.FetchMaxWait(patience),
+		kgo.FetchMaxWait(timeout),
 		// A member without partitions only sends requests to its coordinator. It dials a dead one (20 times,
 		// for a minute and a half) until the metadata, by default up to five minutes old, show that it is gone.
 		kgo.MetadataMinAge(time.Second),
@@ -79,7 +79,7 @@ func run(member *members.Member) error {
 			return nil
 		default:
 		}
-		poll, cancel := context.WithTimeout(ctx, patience)
+		poll, cancel := context.WithTimeout(ctx, timeout)
 		fetches := client.PollFetches(poll)
 		cancel()
 		var fatal error

@@ -62,11 +62,11 @@ type line struct {
 	Error      string   `json:"error,omitempty"`
 }
 
-var telling sync.Mutex
+var outputLock sync.Mutex
 
-func (m *Member) tell(one line) {
-	telling.Lock()
-	defer telling.Unlock()
+func (m *Member) report(one line) {
+	outputLock.Lock()
+	defer outputLock.Unlock()
 	one.At, one.Member = monotonicMilliseconds(), m.Name
 	content, err := json.Marshal(one)
 	if err != nil {
@@ -83,17 +83,17 @@ func (m *Member) Changed(event string, partitions map[string][]int32) {
 			named = append(named, PartitionName(topic, number))
 		}
 	}
-	m.tell(line{Event: event, Partitions: named})
+	m.report(line{Event: event, Partitions: named})
 }
 
 // Polled reports consumed records.
 func (m *Member) Polled(generation int32, records []Record) {
-	m.tell(line{Event: "polled", Generation: &generation, Records: records})
+	m.report(line{Event: "polled", Generation: &generation, Records: records})
 }
 
 // Failed reports the error that ended the member.
 func (m *Member) Failed(err error) {
-	m.tell(line{Event: "failed", Error: err.Error()})
+	m.report(line{Event: "failed", Error: err.Error()})
 }
 
 // Serve carries out the commands until the input ends. `run` runs a member, and returns when it has left.
@@ -118,12 +118,12 @@ func Serve(run func(*Member) error) {
 		}
 		known[member.Name] = member
 		go func() {
-			member.tell(line{Event: "started"})
+			member.report(line{Event: "started"})
 			if err := run(member); err != nil {
 				member.Failed(err)
 				return
 			}
-			member.tell(line{Event: "closed"})
+			member.report(line{Event: "closed"})
 		}()
 	}
 	os.Exit(0)

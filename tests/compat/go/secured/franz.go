@@ -13,7 +13,7 @@ import (
 )
 
 // franz-go retries a produce for as long as it may, and does not return the cause. A request of its own does.
-const patienceWithoutWords = 3 * time.Second
+const sendTimeout = 3 * time.Second
 
 type franzClient struct {
 	producer *kgo.Client
@@ -40,7 +40,7 @@ func connectFranz(settings Settings) (Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := asked(producer); err != nil {
+	if err := ping(producer); err != nil {
 		producer.Close()
 		return nil, err
 	}
@@ -64,18 +64,18 @@ func franzMechanism(settings Settings) sasl.Mechanism {
 	}
 }
 
-func asked(client *kgo.Client) error {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+func ping(client *kgo.Client) error {
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	return client.Ping(ctx)
 }
 
 func (c *franzClient) Send(ctx context.Context, topic, value string) error {
-	ctx, cancel := context.WithTimeout(ctx, patienceWithoutWords)
+	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
 	defer cancel()
 	err := c.producer.ProduceSync(ctx, &kgo.Record{Topic: topic, Value: []byte(value)}).FirstErr()
 	if err != nil {
-		return errors.Join(err, asked(c.producer))
+		return errors.Join(err, ping(c.producer))
 	}
 	return nil
 }

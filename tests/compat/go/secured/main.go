@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-const patience = 10 * time.Second // for one record
+const timeout = 10 * time.Second // for one record
 const pause = 50 * time.Millisecond
 
 // Client is a client that writes records to partition 0 of one topic, and reads them from the start.
@@ -38,7 +38,7 @@ func main() {
 			name, value, _ := strings.Cut(word, "=")
 			settings[name] = value
 		}
-		if err := done(connect, words, settings); err != nil {
+		if err := carryOut(connect, words, settings); err != nil {
 			fmt.Println(words[0], "failed", strings.ReplaceAll(err.Error(), "\n", " "))
 		} else {
 			fmt.Println(words[0], "ok")
@@ -46,7 +46,7 @@ func main() {
 	}
 }
 
-func done(connect func(Settings) (Client, error), words []string, settings Settings) error {
+func carryOut(connect func(Settings) (Client, error), words []string, settings Settings) error {
 	number, what, topic, argument := words[0], words[1], words[2], words[3]
 	client, err := connect(settings)
 	if err != nil {
@@ -57,7 +57,7 @@ func done(connect func(Settings) (Client, error), words []string, settings Setti
 		if err := send(client, topic, argument); err != nil {
 			return err
 		}
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		ctx, cancel := context.WithTimeout(context.Background(), timeout)
 		defer cancel()
 		return client.Read(ctx, topic, argument)
 	}
@@ -80,7 +80,7 @@ func done(connect func(Settings) (Client, error), words []string, settings Setti
 }
 
 func send(client Client, topic, value string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	return client.Send(ctx, topic, value)
 }

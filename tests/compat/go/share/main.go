@@ -30,7 +30,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-const patience = 30 * time.Second
+const timeout = 30 * time.Second
 
 func main() {
 	ctx, cancel := signal.NotifyContext(context.Background(), syscall.SIGTERM)
@@ -83,12 +83,12 @@ func work(ctx context.Context, args []string) error {
 				return err
 			}
 		}
-		fetches.EachRecord(func(record *kgo.Record) { record.Ack(judge(mode, record)) })
+		fetches.EachRecord(func(record *kgo.Record) { record.Ack(acknowledgement(mode, record)) })
 		if err := flush(client); err != nil {
 			return err
 		}
 	}
-	closing, cancel := context.WithTimeout(context.Background(), patience)
+	closing, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	if err := client.LeaveGroupContext(closing); err != nil {
 		return err
@@ -98,7 +98,7 @@ func work(ctx context.Context, args []string) error {
 	return nil
 }
 
-func judge(mode string, record *kgo.Record) kgo.AckStatus {
+func acknowledgement(mode string, record *kgo.Record) kgo.AckStatus {
 	switch {
 	case mode == "release" && record.DeliveryCount() == 1:
 		return kgo.AckRelease
@@ -131,7 +131,7 @@ func renew(ctx context.Context, client *kgo.Client, records []*kgo.Record) error
 }
 
 func flush(client *kgo.Client) error {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), timeout)
 	defer cancel()
 	return client.FlushAcks(ctx)
 }

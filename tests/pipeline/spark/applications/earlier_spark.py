@@ -17,32 +17,32 @@ from pyspark.sql import SparkSession
 import pyspark_ottla
 from ottla.pipeline.spark.java import find_java
 from ottla.pipeline.spark.scan_sources import SETTING, give_each_scan_a_source
-from tests.pipeline.spark.applications.other_application import round_trip, tell
-from tests.pipeline.spark.crash_queries import copy_of, run_to_the_end
+from tests.pipeline.spark.applications.other_application import report, round_trip
+from tests.pipeline.spark.crash_queries import query_starter, run_to_the_end
 from tests.pipeline.spark.scanned_rows import read_by_scans
 from tests.pipeline.spark.sessions import CONFIGURATION
 
 
-def main(bootstrap: str, told: str) -> None:
-    asked = json.loads(told)
+def main(bootstrap: str, text: str) -> None:
+    request = json.loads(text)
     os.environ["JAVA_HOME"] = str(find_java().path)
     assert pyspark_ottla.DefaultSource.name() == "ottla"  # a pool's threads need no more than this import
     builder = SparkSession.builder.master("local[2]").appName("earlier")
-    warehouse = str(Path(asked["folder"], "warehouse"))
+    warehouse = str(Path(request["folder"], "warehouse"))
     settings = {**CONFIGURATION, SETTING: "true", "spark.sql.warehouse.dir": warehouse}
     spark = builder.config(map=settings).getOrCreate()
     give_each_scan_a_source(spark)
     spark.sparkContext.setLogLevel("ERROR")
     with ThreadPoolExecutor(1) as pool:
-        found = pool.submit(round_trip, spark, bootstrap, asked["topic"]).result()
-    tell(pyspark=pyspark.__version__, spark=spark.version, **found)
-    topic = {"kafka.bootstrap.servers": bootstrap, "subscribe": asked["topic"]}
+        found = pool.submit(round_trip, spark, bootstrap, request["topic"]).result()
+    report(pyspark=pyspark.__version__, spark=spark.version, **found)
+    topic = {"kafka.bootstrap.servers": bootstrap, "subscribe": request["topic"]}
     rows = spark.read.format("ottla").options(**topic).load()
     late = rows.where("offset >= 1")
-    tell(late=late.count(), all=rows.count(), scanned=read_by_scans(late), both=rows.union(late).count())
-    tell(counts=counts_of_a_table(spark, bootstrap, asked["topic"]))
-    failures = run_to_the_end(copy_of(spark, Path(asked["folder"]), **asked["options"]))
-    tell(failures=failures)
+    report(late=late.count(), all=rows.count(), scanned=read_by_scans(late), both=rows.union(late).count())
+    report(counts=counts_of_a_table(spark, bootstrap, request["topic"]))
+    failures = run_to_the_end(query_starter(spark, Path(request["folder"]), **request["options"]))
+    report(failures=failures)
     spark.stop()
 
 

@@ -2,9 +2,9 @@
 
 Run as `python -m tests.pipeline.spark.applications.other_application CLUSTER JSON`. It has the Java of the
 wheel if that is installed, no jar but Spark's, and the given `master`. With a `topic` it first writes rows
-into it and reads them; then it runs queries, whose sink may have a fault (`faulty_sink`): the lists of `acts`
-one after the other, and the queries of a list at once. `driver` and `executor` as `fault.kills` become the
-ids of their JVMs. It reports in lines of JSON.
+into it and reads them; then it runs queries, whose sink may have a fault (`faulty_sink`): the lists in
+`query_groups` one after the other, and the queries of a list at once. `driver` and `executor` as
+`fault.kills` become the ids of their JVMs. It reports in lines of JSON.
 """
 
 import json
@@ -17,23 +17,23 @@ from pyspark.sql import SparkSession
 
 from ottla.pipeline.spark.java import bundled_java, find_java
 from ottla.pipeline.spark.session import start_session
-from tests.pipeline.spark.crash_queries import copy_of, run_to_the_end
+from tests.pipeline.spark.crash_queries import query_starter, run_to_the_end
 from tests.pipeline.spark.faulty_sink import FaultyDataSource
 from tests.pipeline.spark.sessions import CONFIGURATION
 
 
-def main(bootstrap: str, told: str) -> None:
-    asked = json.loads(told)
+def main(bootstrap: str, text: str) -> None:
+    request = json.loads(text)
     java = bundled_java() or find_java()
-    spark = start_session("other", CONFIGURATION, master=asked["master"], java=java)
+    spark = start_session("other", CONFIGURATION, master=request["master"], java=java)
     spark.sparkContext.setLogLevel("ERROR")
     spark.dataSource.register(FaultyDataSource)
-    if "topic" in asked:
-        tell(**round_trip(spark, bootstrap, asked["topic"]))
-    for act in asked["acts"]:
-        with ThreadPoolExecutor(len(act)) as threads:
-            failures = list(threads.map(lambda query: run(spark, query), act))
-        tell(failures=failures)
+    if "topic" in request:
+        report(**round_trip(spark, bootstrap, request["topic"]))
+    for group in request["query_groups"]:
+        with ThreadPoolExecutor(len(group)) as threads:
+            failures = list(threads.map(lambda query: run(spark, query), group))
+        report(failures=failures)
 
 
 def round_trip(spark: SparkSession, bootstrap: str, topic: str) -> dict[str, Any]:
@@ -57,7 +57,7 @@ def run(spark: SparkSession, query: dict[str, Any]) -> list[str]:
     kills = options["fault.kills"]
     if kills in ("driver", "executor"):
         options["fault.kills"] = str(process_of(spark, kills))
-    return run_to_the_end(copy_of(spark, Path(query["folder"]), format="faulty", **options))
+    return run_to_the_end(query_starter(spark, Path(query["folder"]), format="faulty", **options))
 
 
 def process_of(spark: SparkSession, role: str) -> int:
@@ -75,8 +75,8 @@ def process_of(spark: SparkSession, role: str) -> int:
     return int(executor)
 
 
-def tell(**what: object) -> None:
-    print(json.dumps(what), flush=True)
+def report(**values: object) -> None:
+    print(json.dumps(values), flush=True)
 
 
 if __name__ == "__main__":

@@ -17,9 +17,9 @@ from ottla.pipeline.spark.session import start_session
 from tests.pipeline.spark.sessions import CONFIGURATION
 
 
-def main(told: str) -> None:
-    asked = json.loads(told)
-    folder = Path(asked["folder"])
+def main(text: str) -> None:
+    request = json.loads(text)
+    folder = Path(request["folder"])
     (folder / "events").mkdir()
     settings = {
         "spark.eventLog.enabled": "true",
@@ -29,27 +29,29 @@ def main(told: str) -> None:
         "spark.log.level": "INFO",
     }
     spark = start_session("secrets", {**CONFIGURATION, **settings}, master="local[2]")
-    for name, options in asked["options"].items():
+    for name, options in request["options"].items():
         for wrong in (False, True):
-            use(spark, folder / f"{name}-{wrong}", asked, {**options, **(asked["wrong"] if wrong else {})})
-    tables(spark, asked)
+            use(
+                spark, folder / f"{name}-{wrong}", request, {**options, **(request["wrong"] if wrong else {})}
+            )
+    tables(spark, request)
     spark.stop()
 
 
-def use(spark: SparkSession, folder: Path, asked: dict[str, Any], options: dict[str, str]) -> None:
+def use(spark: SparkSession, folder: Path, request: dict[str, Any], options: dict[str, str]) -> None:
     """Read and write, and print what Spark shows of both; some options are wrong."""
     with suppress(PySparkException):
-        frame = spark.read.format("ottla").options(**options, subscribe=asked["topic"]).load()
+        frame = spark.read.format("ottla").options(**options, subscribe=request["topic"]).load()
         show(frame)
         print(frame.select("value").collect())
-        sink = {**options, "topic": asked["copies"]}
+        sink = {**options, "topic": request["copies"]}
         frame.select("value").write.format("ottla").mode("append").options(**sink).save()
     try:
-        stream = spark.readStream.format("ottla").options(**options, subscribe=asked["topic"])
+        stream = spark.readStream.format("ottla").options(**options, subscribe=request["topic"])
         rows = stream.option("startingOffsets", "earliest").load()
         show(rows)
         once = {**options, "delivery.guarantee": "exactly_once", "transactional.id": folder.name}
-        writer = rows.select("value").writeStream.format("ottla").options(**once, topic=asked["copies"])
+        writer = rows.select("value").writeStream.format("ottla").options(**once, topic=request["copies"])
         query = writer.option("checkpointLocation", str(folder)).trigger(availableNow=True).start()
         query.awaitTermination()
         query.explain(True)
@@ -64,11 +66,11 @@ def show(frame: DataFrame) -> None:
     print(frame, frame.schema.json(), frame._jdf.queryExecution().toString())
 
 
-def tables(spark: SparkSession, asked: dict[str, Any]) -> None:
+def tables(spark: SparkSession, request: dict[str, Any]) -> None:
     """Make tables of the catalog: one with its secrets in a file, one with them among its options."""
-    for name, options in asked["options"].items():
-        said = {**options, "topic": asked["topic"]}
-        given = ", ".join(f"{key} '" + value.replace("'", "\\'") + "'" for key, value in said.items())
+    for name, options in request["options"].items():
+        all_options = {**options, "topic": request["topic"]}
+        given = ", ".join(f"{key} '" + value.replace("'", "\\'") + "'" for key, value in all_options.items())
         try:
             spark.sql(f"CREATE TABLE {name} USING ottla OPTIONS ({given})")
         except PySparkException as error:

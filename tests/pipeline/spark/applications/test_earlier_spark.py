@@ -38,9 +38,9 @@ def test_an_application_on_the_oldest_spark_writes_reads_and_copies_exactly_once
         "transactional.id": f"T.{uuid4().hex}",
     }
 
-    asked = json.dumps({"topic": topic, "folder": str(tmp_path), "options": options})
+    request = json.dumps({"topic": topic, "folder": str(tmp_path), "options": options})
     ran = subprocess.run(
-        [sys.executable, "-m", "tests.pipeline.spark.applications.earlier_spark", bootstrap, asked],
+        [sys.executable, "-m", "tests.pipeline.spark.applications.earlier_spark", bootstrap, request],
         env={
             **os.environ,
             "PYTHONPATH": os.pathsep.join([str(PYSPARK), str(ROOT)]),

@@ -55,7 +55,7 @@ def test_the_command_runs_until_its_process_group_gets_a_signal(tmp_path: Path) 
         shown = CliRunner().invoke(pipeline, ["status", str(path), "--output", "json"])
         again = subprocess.run([*command, "run", str(path)], env=environment, capture_output=True, text=True)
         os.killpg(running.pid, signal.SIGTERM)
-        told = running.communicate(timeout=120)[1]
+        errors = running.communicate(timeout=120)[1]
     finally:
         running.kill()
         running.wait()
@@ -63,13 +63,13 @@ def test_the_command_runs_until_its_process_group_gets_a_signal(tmp_path: Path) 
     [job] = json.loads(shown.stdout)["jobs"]
     assert (shown.exit_code, job["state"], job["pid"]) == (0, "RUNNING", running.pid)
     assert again.returncode == 1 and "The job counts is already run by another process" in again.stderr
-    assert running.returncode == 0, told
-    assert "counts: STOPPED" in told
+    assert running.returncode == 0, errors
+    assert "counts: STOPPED" in errors
     assert find_status(tmp_path / "state", "counts").state is JobState.STOPPED
 
 
 @pytest.mark.slow
-def test_a_wrong_file_is_refused_before_spark_starts(tmp_path: Path) -> None:
+def test_a_wrong_file_is_rejected_before_spark_starts(tmp_path: Path) -> None:
     path = write_jobs(
         tmp_path,
         "name: shop\nstorage: s\njobs:\n  a: {source: {format: rat}, sink: {format: noop}, snik: {}}\n",
@@ -84,8 +84,8 @@ def test_a_wrong_file_is_refused_before_spark_starts(tmp_path: Path) -> None:
     others = [CliRunner().invoke(pipeline, [word, str(path)]) for word in ("validate", "status")]
 
     assert [ended.returncode, *(one.exit_code for one in others)] == [2, 2, 2]
-    for told in (ended.stderr, *(one.stderr for one in others)):
-        assert told.splitlines() == [
+    for errors in (ended.stderr, *(one.stderr for one in others)):
+        assert errors.splitlines() == [
             f"{path}:4: jobs.a.snik: is unknown; sink?",
             f"{path}:4: jobs.a.source.format: is unknown; rate?",
         ]

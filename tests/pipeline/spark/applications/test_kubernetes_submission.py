@@ -21,13 +21,13 @@ from tests.pipeline.spark.sessions import JAVA_OPTIONS
 ROOT = Path(__file__).parents[4]
 VERBS = {"POST": "create", "PATCH": "patch", "PUT": "update", "GET": "get", "DELETE": "delete"}
 Document = dict[str, Any]
-Asked = tuple[str, str, Document]
+Request = tuple[str, str, Document]
 
 
 @contextmanager
-def api_server() -> Iterator[tuple[str, list[Asked]]]:
+def api_server() -> Iterator[tuple[str, list[Request]]]:
     """Run a server; yield its address and the requests: verb, path and object."""
-    asked: list[Asked] = []
+    requests: list[Request] = []
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -37,12 +37,12 @@ def api_server() -> Iterator[tuple[str, list[Asked]]]:
             document: Document = (
                 json.loads(given) if given else {"kind": "PodList", "apiVersion": "v1", "items": []}
             )
-            asked.append((VERBS[self.command], self.path.partition("?")[0], document))
-            told = {
+            requests.append((VERBS[self.command], self.path.partition("?")[0], document))
+            created = {
                 **document,
                 "metadata": {**document.get("metadata", {}), "uid": "1", "namespace": "default"},
             }
-            content = json.dumps(told).encode()
+            content = json.dumps(created).encode()
             self.send_response(201 if given else 200)
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(content)))
@@ -58,7 +58,7 @@ def api_server() -> Iterator[tuple[str, list[Asked]]]:
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     try:
-        yield f"http://127.0.0.1:{server.server_port}", asked
+        yield f"http://127.0.0.1:{server.server_port}", requests
     finally:
         server.shutdown()
         server.server_close()
@@ -78,7 +78,7 @@ def test_a_submission_makes_the_driver_that_the_manifests_mean(tmp_path: Path) -
     program, *words = objects["Job"]["spec"]["template"]["spec"]["containers"][0]["command"]
     home = Path(pyspark.__file__).parent
 
-    with api_server() as (address, asked):
+    with api_server() as (address, requests):
         places = {
             "k8s://https://kubernetes.default.svc": f"k8s://{address}",
             "/etc/ottla/spark.properties": f"{tmp_path}/spark.properties",
@@ -109,11 +109,11 @@ def test_a_submission_makes_the_driver_that_the_manifests_mean(tmp_path: Path) -
         for resource in rule["resources"]
         for verb in rule["verbs"]
     }
-    for verb, path, _ in asked:
+    for verb, path, _ in requests:
         parts = path.strip("/").split("/")
         group, resource = (parts[1], parts[5]) if parts[0] == "apis" else ("", parts[4])
-        assert (group, resource, verb) in allowed, f"the role lets nobody {verb} {resource}"
-    [driver] = [document for _, _, document in asked if document["kind"] == "Pod"]
+        assert (group, resource, verb) in allowed, f"the role does not allow {verb} {resource}"
+    [driver] = [document for _, _, document in requests if document["kind"] == "Pod"]
     [container] = driver["spec"]["containers"]
     claim = {"claimName": "ottla-pipeline", "readOnly": False}
     assert container["args"][-3:] == [word for word in words if word.startswith("local:")] + words[-2:]

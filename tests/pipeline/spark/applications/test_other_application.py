@@ -42,7 +42,7 @@ class Query:
     def flag(self) -> Path:
         return Path(self.options["fault.flag"])
 
-    def told(self) -> dict[str, object]:
+    def as_json(self) -> dict[str, object]:
         """Return the query in the form for the application."""
         return {"folder": str(self.folder), "options": self.options}
 
@@ -53,7 +53,7 @@ class Application:
 
     code: int
     errors: str
-    told: list[dict[str, Any]]
+    reports: list[dict[str, Any]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +78,7 @@ def ended(bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Ended:
         options = faulty_options(bootstrap, folder / name, point, kills, **more)
         return Query(folder=folder / name, options=options)
 
-    tried_again = [query(kills, "in the middle of a task", kills) for kills in ("nothing", "executor")]
+    tried_again = [query(kills, "in the middle of a task", kills) for kills in ("exception", "executor")]
     # Each waits for all others, so the driver dies with every one of them at its point.
     flags = os.pathsep.join(str(folder / f"driver-{number}" / "flag") for number in range(len(OF_THE_DRIVER)))
     killed = [
@@ -92,30 +92,38 @@ def ended(bootstrap: str, tmp_path_factory: pytest.TempPathFactory) -> Ended:
     return Ended(first=first, tried_again=tried_again, killed=killed, second=second)
 
 
-def run(bootstrap: str, python: str, acts: list[list[Query]], **more: str) -> Application:
-    asked = json.dumps({"acts": [[one.told() for one in act] for act in acts], **more})
-    command = [sys.executable, "-m", "tests.pipeline.spark.applications.other_application", bootstrap, asked]
+def run(bootstrap: str, python: str, query_groups: list[list[Query]], **more: str) -> Application:
+    request = json.dumps(
+        {"query_groups": [[one.as_json() for one in group] for group in query_groups], **more}
+    )
+    command = [
+        sys.executable,
+        "-m",
+        "tests.pipeline.spark.applications.other_application",
+        bootstrap,
+        request,
+    ]
     environment = {**os.environ, "PYSPARK_PYTHON": python}
     ran = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=TIMEOUT_S)
-    told = [json.loads(line) for line in ran.stdout.splitlines()]
-    return Application(code=ran.returncode, errors=ran.stderr, told=told)
+    reports = [json.loads(line) for line in ran.stdout.splitlines()]
+    return Application(code=ran.returncode, errors=ran.stderr, reports=reports)
 
 
 def test_a_session_on_the_java_of_the_wheel_writes_and_reads_without_a_jar(ended: Ended) -> None:
     java = bundled_java()
-    told = ended.first.told
+    reports = ended.first.reports
 
-    assert told, ended.first.errors
-    assert told[0]["values"] == ["0", "1", "2"] and told[0]["jars"] == ""
+    assert reports, ended.first.errors
+    assert reports[0]["values"] == ["0", "1", "2"] and reports[0]["jars"] == ""
     if java is not None:
-        assert told[0]["java"].startswith(f"{java.version}.")
+        assert reports[0]["java"].startswith(f"{java.version}.")
 
 
 def test_tasks_are_tried_again_after_a_failure_and_after_their_executor_was_killed(
     bootstrap: str, ended: Ended
 ) -> None:
     """The killed executor had all of the shuffle, so a whole stage is tried again, too."""
-    assert ended.first.told[1:] == [{"failures": [[], []]}], ended.first.errors
+    assert ended.first.reports[1:] == [{"failures": [[], []]}], ended.first.errors
     for query in ended.tried_again:
         assert query.flag.exists()
         check_rows(bootstrap, query.options["topic"], BATCHES)
@@ -126,5 +134,5 @@ def test_a_driver_is_killed_and_another_continues(bootstrap: str, ended: Ended, 
     query = ended.killed[number]
 
     assert ended.first.code != 0 and query.flag.exists(), ended.first.errors
-    assert ended.second.told == [{"failures": [[]] * len(OF_THE_DRIVER)}], ended.second.errors
+    assert ended.second.reports == [{"failures": [[]] * len(OF_THE_DRIVER)}], ended.second.errors
     check_rows(bootstrap, query.options["topic"], BATCHES)

@@ -43,7 +43,7 @@ def test_no_secret_is_shown_or_stored(tmp_path: Path) -> None:
         referred = jaas.replace(password, f"${{file:{secrets}:password}}")
         referring = {**server.options(), "kafka.sasl.jaas.config": referred}
         wrong = jaas.replace(password, "guessed-canary-password")
-        asked = {
+        request = {
             "folder": str(work),
             "topic": topic,
             "copies": copies,
@@ -51,7 +51,12 @@ def test_no_secret_is_shown_or_stored(tmp_path: Path) -> None:
             "wrong": {"kafka.sasl.jaas.config": wrong},
         }
         done = subprocess.run(
-            [sys.executable, "-m", "tests.pipeline.spark.applications.secret_application", json.dumps(asked)],
+            [
+                sys.executable,
+                "-m",
+                "tests.pipeline.spark.applications.secret_application",
+                json.dumps(request),
+            ],
             cwd=work,
             env={**os.environ, "PYTHONPATH": str(ROOT), "SPARK_LOCAL_DIRS": str(work / "local")},
             capture_output=True,
@@ -60,15 +65,15 @@ def test_no_secret_is_shown_or_stored(tmp_path: Path) -> None:
             check=False,
         )
 
-    told = done.stdout + done.stderr
-    (tmp_path / "told").write_text(told)
-    assert done.returncode == 0, told[-4000:]
-    assert "rows of table referring: 2" in told and "no table given:" in told
-    assert told.count("refused the login of the user anna") >= 2
+    output = done.stdout + done.stderr
+    (tmp_path / "output").write_text(output)
+    assert done.returncode == 0, output[-4000:]
+    assert "rows of table referring: 2" in output and "no table given:" in output
+    assert output.count("refused the login of the user anna") >= 2
     canaries = [password, "guessed-canary-password", "".join(key.split()[3:5])[:40], key.split("\n")[1]]
     shown = [
         f"{where}: ...{text[at - 120 : at + 60]}"
-        for where, text in [("output", told), *contents(work)]
+        for where, text in [("output", output), *contents(work)]
         for canary in canaries
         if (at := text.find(canary)) >= 0
     ]

@@ -1,4 +1,4 @@
-"""The server-side assignors: `range` is compared with Kafka's, `uniform` is judged by what it promises."""
+"""The server-side assignors: `range` must give fixed assignments, `uniform` must keep its promises."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -39,13 +39,13 @@ def shown(assigned: Mapping[str, Assignment]) -> dict[str, dict[str, list[int]]]
     }
 
 
-def test_range_gives_each_subscriber_a_run_of_each_topic() -> None:
+def test_range_gives_each_subscriber_consecutive_partitions_of_each_topic() -> None:
     spec = group({"m2": {A, B}, "m1": {A, B}}, {A: 3, B: 2})
 
     assert shown(assign_range(spec)) == {"m1": {"A": [0, 1], "B": [0]}, "m2": {"A": [2], "B": [1]}}
 
 
-def test_range_divides_topics_of_one_size_alike_and_counts_only_subscribers() -> None:
+def test_range_divides_each_topic_among_its_own_subscribers() -> None:
     spec = group({"a": {A, C}, "b": {A, B, C}, "c": {B, C}}, {A: 3, B: 3, C: 3})
 
     assert shown(assign_range(spec)) == {
@@ -61,7 +61,7 @@ def test_range_takes_static_members_first_by_their_instance() -> None:
     assert shown(assign_range(spec)) == {"a": {"A": [3]}, "b": {"A": [2]}, "c": {"A": [0, 1]}}
 
 
-def test_range_leaves_members_without_a_partition_empty() -> None:
+def test_range_gives_nothing_to_members_beyond_the_number_of_partitions() -> None:
     assert shown(assign_range(group({"a": {A}, "b": {A}}, {A: 1}))) == {"a": {"A": [0]}, "b": {}}
 
 
@@ -103,7 +103,7 @@ def test_uniform_without_members_or_partitions_is_empty() -> None:
     assert assign_uniform(group({"a": set()}, {})) == {"a": {}}
 
 
-def test_mixed_gives_partitions_with_one_subscriber_to_it_and_the_rest_to_the_others() -> None:
+def test_uniform_balances_members_with_heterogeneous_subscriptions() -> None:
     spec = group({"a": {A}, "b": {A, B}}, {A: 4, B: 2})
 
     after = assign_uniform(spec)
@@ -115,10 +115,12 @@ def test_mixed_gives_partitions_with_one_subscriber_to_it_and_the_rest_to_the_ot
 def test_every_partition_goes_to_one_subscriber_balanced_and_then_stays(seed: int) -> None:
     random = Random(seed)
     partitions = {bytes([number]) * 16: random.randint(1, 12) for number in range(random.randint(1, 5))}
-    is_mixed = bool(seed % 2)
+    is_heterogeneous = bool(seed % 2)
     topics = sorted(partitions)
     subscriptions = {
-        f"m{number}": set(random.sample(topics, random.randint(1, len(topics)))) if is_mixed else set(topics)
+        f"m{number}": set(random.sample(topics, random.randint(1, len(topics))))
+        if is_heterogeneous
+        else set(topics)
         for number in range(random.randint(1, 6))
     }
     assign = random.choice([assign_range, assign_uniform])
@@ -135,13 +137,15 @@ def test_every_partition_goes_to_one_subscriber_balanced_and_then_stays(seed: in
             assert again == assigned
         change = random.choice(["join", "leave", "grow", "subscribe"])
         if change == "join":
-            subscriptions[f"n{len(subscriptions)}"] = set(topics) if not is_mixed else {random.choice(topics)}
+            subscriptions[f"n{len(subscriptions)}"] = (
+                set(topics) if not is_heterogeneous else {random.choice(topics)}
+            )
         elif change == "leave" and len(subscriptions) > 1:
             gone = random.choice(sorted(subscriptions))
             del subscriptions[gone]
         elif change == "grow":
             partitions[random.choice(topics)] += 3
-        elif is_mixed:
+        elif is_heterogeneous:
             subscriptions[random.choice(sorted(subscriptions))] = {random.choice(topics)}
 
 

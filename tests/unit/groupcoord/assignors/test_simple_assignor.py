@@ -13,7 +13,7 @@ def topic_id(number: int) -> bytes:
 def group(
     members: dict[str, tuple[str, str]], partitions: dict[int, int], *, is_homogeneous: bool
 ) -> ShareGroupSpec:
-    """Return members with the topics that they read, as "0 1", and with their partitions, as "0:0 1:1"."""
+    """Return a group by member: the topics that it reads, as "0 1", and its partitions, as "0:0 1:1"."""
     specs = []
     for name, (reads, had) in members.items():
         assigned: dict[bytes, frozenset[int]] = {}
@@ -37,7 +37,7 @@ def shares(spec: ShareGroupSpec) -> dict[str, str]:
     }
 
 
-def test_partitions_are_shared_out_in_the_order_of_javas_tables() -> None:
+def test_partitions_are_assigned_in_the_order_of_javas_hash_maps() -> None:
     spec = group({"member-28": ("0 1", ""), "member-185": ("0 1", "")}, {0: 1, 1: 2}, is_homogeneous=True)
 
     assert shares(spec) == {"member-185": "1:1", "member-28": "0:0 1:0"}
@@ -74,11 +74,11 @@ def test_a_member_that_reads_nothing_gets_nothing() -> None:
         assert shares(group({"a": ("", "0:0")}, {0: 1}, is_homogeneous=is_homogeneous)) == {"a": ""}
 
 
-# ---- the order of Java's tables ----------------------------------------------------------------------------
+# ---- the order of Java's hash maps -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("text", "expected"), [("", 0), ("hello", 99162322), ("\U0001f600", 1772899)])
-def test_texts_have_javas_hash(text: str, expected: int) -> None:
+def test_strings_have_javas_hash(text: str, expected: int) -> None:
     assert hash_of_string(text) == expected
 
 

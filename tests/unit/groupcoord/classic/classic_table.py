@@ -67,7 +67,7 @@ class Driver(Interface):
     def state(self) -> str: ...
 
     def reaches(self, state: str) -> None:
-        """Fail if the group is not in that state, and does not get there soon."""
+        """Assert that the group is in this state, or gets there soon."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -79,9 +79,9 @@ class Scene:
     follower: str
     generation_id: int
 
-    def join(self, member_id: str, **how: object) -> str:
+    def join(self, member_id: str, **fields: object) -> str:
         """Return `waits`, the error, `joined` for a new generation, or `again` for the present one."""
-        join = self.driver.start_join(member_id, **how)  # type: ignore[arg-type]
+        join = self.driver.start_join(member_id, **fields)  # type: ignore[arg-type]
         if self.driver.waits(join):
             return "waits"
         answer = self.driver.joined(join)
@@ -89,20 +89,20 @@ class Scene:
             return answer.error
         return "again" if answer.generation_id == self.generation_id else "joined"
 
-    def sync(self, member_id: str, generation_id: int | None = None, **how: object) -> str:
+    def sync(self, member_id: str, generation_id: int | None = None, **fields: object) -> str:
         stated = self.generation_id if generation_id is None else generation_id
         assignments = {each: each.encode() for each in (self.leader, self.follower)}
         given = assignments if member_id == self.leader else {}
-        sync = self.driver.start_sync(member_id, stated, given, **how)  # type: ignore[arg-type]
+        sync = self.driver.start_sync(member_id, stated, given, **fields)  # type: ignore[arg-type]
         return "waits" if self.driver.waits(sync) else self.driver.synced(sync)
 
     def pending(self) -> str:
-        """Return the id of a member that got it and has not come back with it."""
+        """Return the id of a member that was given one and has not joined with it yet."""
         return self.driver.joined(self.driver.start_join(member_id_required=True)).member_id
 
 
 def set_up(driver: Driver, state: str) -> Scene:
-    """Return a group in that state."""
+    """Return a group in this state."""
     if state == "Dead":
         return Scene(driver=driver, leader="leader", follower="follower", generation_id=7)
     leader = driver.joined(driver.start_join()).member_id
@@ -133,8 +133,8 @@ REQUESTS: dict[str, Callable[[Scene], str]] = {
     "a new static member joins": lambda s: s.join("", instance="one"),
     "a new member of another type joins": lambda s: s.join("", protocol_type="connect"),
     "a new member without a shared protocol joins": lambda s: s.join("", protocol="sticky"),
-    "a stranger joins": lambda s: s.join("stranger"),
-    "a stranger with an unknown instance joins": lambda s: s.join("stranger", instance="nobody"),
+    "an unknown member joins": lambda s: s.join("unknown"),
+    "an unknown member with an unknown instance joins": lambda s: s.join("unknown", instance="nobody"),
     "the follower joins again": lambda s: s.join(s.follower),
     "the follower joins with other metadata": lambda s: s.join(s.follower, metadata=READS_OTHER),
     "the follower joins without a shared protocol": lambda s: s.join(s.follower, protocol="sticky"),
@@ -145,25 +145,25 @@ REQUESTS: dict[str, Callable[[Scene], str]] = {
     "the follower syncs an older generation": lambda s: s.sync(s.follower, s.generation_id - 1),
     "the follower syncs another protocol": lambda s: s.sync(s.follower, protocol="sticky"),
     "the follower syncs another type": lambda s: s.sync(s.follower, protocol_type="connect"),
-    "a stranger syncs": lambda s: s.sync("stranger"),
+    "an unknown member syncs": lambda s: s.sync("unknown"),
     "a pending member syncs": lambda s: s.sync(s.pending()),
     "the follower heartbeats": lambda s: s.driver.heartbeat(s.follower, s.generation_id),
     "the follower heartbeats an older generation": lambda s: s.driver.heartbeat(
         s.follower, s.generation_id - 1
     ),
-    "a stranger heartbeats": lambda s: s.driver.heartbeat("stranger", s.generation_id),
+    "an unknown member heartbeats": lambda s: s.driver.heartbeat("unknown", s.generation_id),
     "a pending member heartbeats": lambda s: s.driver.heartbeat(s.pending(), s.generation_id),
     "the follower commits": lambda s: s.driver.commit(s.follower, s.generation_id),
     "the follower commits for an older generation": lambda s: s.driver.commit(
         s.follower, s.generation_id - 1
     ),
-    "a stranger commits": lambda s: s.driver.commit("stranger", s.generation_id),
+    "an unknown member commits": lambda s: s.driver.commit("unknown", s.generation_id),
     "an outsider commits": lambda s: s.driver.commit("", -1),
-    "a stranger without a generation commits": lambda s: s.driver.commit("stranger", -1),
+    "an unknown member without a generation commits": lambda s: s.driver.commit("unknown", -1),
     "a pending member commits": lambda s: s.driver.commit(s.pending(), -1),
     "the follower leaves": lambda s: s.driver.leave(s.follower),
     "the leader leaves": lambda s: s.driver.leave(s.leader),
-    "a stranger leaves": lambda s: s.driver.leave("stranger"),
+    "an unknown member leaves": lambda s: s.driver.leave("unknown"),
     "an unknown instance leaves": lambda s: s.driver.leave("", "nobody"),
     "a pending member leaves": lambda s: s.driver.leave(s.pending()),
     "the offset of a topic that is read is deleted": lambda s: s.driver.delete_offset("read"),
@@ -185,8 +185,8 @@ TABLE: dict[str, tuple[str, str, str, str, str]] = {
     "a new static member joins": (f"joined > {C}", f"joined > {C}", "waits", f"waits > {P}", f"waits > {P}"),
     "a new member of another type joins": (f"joined > {C}", f"joined > {C}", OTHER, OTHER, OTHER),
     "a new member without a shared protocol joins": (f"joined > {C}", f"joined > {C}", OTHER, OTHER, OTHER),
-    "a stranger joins": (GONE, GONE, GONE, GONE, GONE),
-    "a stranger with an unknown instance joins": (GONE, GONE, GONE, GONE, GONE),
+    "an unknown member joins": (GONE, GONE, GONE, GONE, GONE),
+    "an unknown member with an unknown instance joins": (GONE, GONE, GONE, GONE, GONE),
     "the follower joins again": (GONE, GONE, "waits", "again", "again"),
     "the follower joins with other metadata": (GONE, GONE, "waits", f"waits > {P}", f"waits > {P}"),
     "the follower joins without a shared protocol": (GONE, GONE, OTHER, OTHER, OTHER),
@@ -197,23 +197,23 @@ TABLE: dict[str, tuple[str, str, str, str, str]] = {
     "the follower syncs an older generation": (GONE, GONE, OLD, OLD, OLD),
     "the follower syncs another protocol": (GONE, GONE, OTHER, OTHER, OTHER),
     "the follower syncs another type": (GONE, GONE, OTHER, OTHER, OTHER),
-    "a stranger syncs": (GONE, GONE, GONE, GONE, GONE),
+    "an unknown member syncs": (GONE, GONE, GONE, GONE, GONE),
     "a pending member syncs": (f"{GONE} > Empty", GONE, GONE, GONE, GONE),
     "the follower heartbeats": (GONE, GONE, AGAIN, "NONE", "NONE"),
     "the follower heartbeats an older generation": (GONE, GONE, OLD, OLD, OLD),
-    "a stranger heartbeats": (GONE, GONE, GONE, GONE, GONE),
+    "an unknown member heartbeats": (GONE, GONE, GONE, GONE, GONE),
     "a pending member heartbeats": (f"{GONE} > Empty", GONE, GONE, GONE, GONE),
     "the follower commits": ("GROUP_ID_NOT_FOUND", GONE, "NONE", AGAIN, "NONE"),
     "the follower commits for an older generation": ("GROUP_ID_NOT_FOUND", GONE, OLD, OLD, OLD),
-    "a stranger commits": ("GROUP_ID_NOT_FOUND", GONE, GONE, GONE, GONE),
+    "an unknown member commits": ("GROUP_ID_NOT_FOUND", GONE, GONE, GONE, GONE),
     "an outsider commits": ("NONE > Empty", "NONE", GONE, GONE, GONE),
-    "a stranger without a generation commits": ("NONE > Empty", "NONE", GONE, GONE, GONE),
+    "an unknown member without a generation commits": ("NONE > Empty", "NONE", GONE, GONE, GONE),
     "a pending member commits": ("NONE > Empty", "NONE", GONE, GONE, GONE),
     "the follower leaves": (GONE, GONE, "NONE", f"NONE > {P}", f"NONE > {P}"),
     "the leader leaves": (GONE, GONE, "NONE", f"NONE > {P}", f"NONE > {P}"),
-    "a stranger leaves": (GONE, GONE, GONE, GONE, GONE),
+    "an unknown member leaves": (GONE, GONE, GONE, GONE, GONE),
     "an unknown instance leaves": (GONE, GONE, GONE, GONE, GONE),
-    # Kafka keeps an empty group until its next look at expired offsets; Ottla forgets it at once.
+    # Kafka keeps an empty group until its next check of expired offsets; Ottla removes it at once.
     "a pending member leaves": ("NONE > *", "NONE", "NONE", f"NONE > {P}", f"NONE > {P}"),
     "the offset of a topic that is read is deleted": (
         "GROUP_ID_NOT_FOUND",

@@ -32,23 +32,12 @@ def generation(world: GroupWorld) -> int:
     return group.generation_id
 
 
-def static_group(world: GroupWorld, *instances: str | None, **how: object) -> list[str]:
-    """Make a stable group of these instances (None for a dynamic member); the first one leads."""
-    joins = [world.join(instance=each, **how) for each in instances]  # type: ignore[arg-type]
-    world.advance(world.config.group_initial_rebalance_delay_ms * len(joins) + 1)
-    members = [world.joined(join).member_id for join in joins]
-    for member_id in reversed(members):
-        world.sync(member_id, 1, [(each, each.encode()) for each in members])
-    assert world.state() is GroupState.STABLE
-    return members
-
-
 # ---- identities ------------------------------------------------------------------------------------------
 
 
 def test_a_member_that_names_the_instance_of_another_is_fenced() -> None:
     world = GroupWorld(NO_DELAY)
-    one, _ = static_group(world, "one", "two")
+    one, _ = world.static_group("one", "two")
 
     claims = world.joined(world.join(one, instance="two"))
     unknown = world.joined(world.join(one, instance="three"))
@@ -60,16 +49,16 @@ def test_a_member_that_names_the_instance_of_another_is_fenced() -> None:
 def test_a_join_is_checked_in_kafkas_order() -> None:
     world = GroupWorld()
 
-    nameless = world.answers[world.join("stranger", group_id="", session_ms=1)]
-    hasty = world.joined(world.join("stranger", session_ms=1))
+    without_group = world.answers[world.join("unknown", group_id="", session_ms=1)]
+    short_session = world.joined(world.join("unknown", session_ms=1))
 
-    assert isinstance(nameless, Refuse) and nameless.error is ErrorCode.INVALID_GROUP_ID
-    assert hasty.error is ErrorCode.INVALID_SESSION_TIMEOUT
+    assert isinstance(without_group, Refuse) and without_group.error is ErrorCode.INVALID_GROUP_ID
+    assert short_session.error is ErrorCode.INVALID_SESSION_TIMEOUT
 
 
 def test_the_empty_instance_id_is_an_instance_of_its_own() -> None:
     world = GroupWorld(NO_DELAY)
-    static, dynamic = static_group(world, "", None)
+    static, dynamic = world.static_group("", None)
     world.restart()
 
     assert sorted(describe(world)) == sorted([(static, ""), (dynamic, None)])
@@ -79,15 +68,15 @@ def test_the_empty_instance_id_is_an_instance_of_its_own() -> None:
 
 
 @pytest.mark.parametrize(
-    "how",
+    "fields",
     [
         pytest.param({"client_id": "c" * 32_767}, id="client id"),
         pytest.param({"instance": "i" * 32_767}, id="instance id"),
     ],
 )
-def test_a_member_id_fits_into_a_record_however_long_its_client_is_named(how: dict[str, str]) -> None:
+def test_a_member_id_fits_into_a_record_however_long_its_client_is_named(fields: dict[str, str]) -> None:
     world = GroupWorld(NO_DELAY)
-    join = world.join(**how)  # type: ignore[arg-type]
+    join = world.join(**fields)  # type: ignore[arg-type]
     world.advance(0)
     member_id = world.joined(join).member_id
 
@@ -104,7 +93,7 @@ def test_a_member_id_fits_into_a_record_however_long_its_client_is_named(how: di
 
 def test_members_of_a_leaving_batch_are_checked_one_by_one_and_the_group_rebalances_once() -> None:
     world = GroupWorld(NO_DELAY)
-    one, two, three, stays = static_group(world, "one", "two", "three", None)
+    one, two, three, stays = world.static_group("one", "two", "three", None)
 
     errors = world.leave(
         MemberIdentity(one, "one"),
@@ -130,7 +119,7 @@ def test_members_of_a_leaving_batch_are_checked_one_by_one_and_the_group_rebalan
 
 def test_the_join_is_complete_when_the_last_pending_member_leaves() -> None:
     world = GroupWorld(NO_DELAY)
-    (member,) = static_group(world, None)
+    (member,) = world.static_group(None)
     pending = [world.joined(world.join(member_id_required=True)).member_id for _ in range(2)]
     join = world.join(member)
 
@@ -212,9 +201,9 @@ def test_the_initial_delay_is_bounded_by_the_rebalance_timeout_of_the_first_memb
     assert world.joined(first).generation_id == 1
 
 
-def test_the_rebalance_timeout_is_that_of_the_beginning_of_the_rebalance() -> None:
+def test_the_rebalance_timeout_of_a_rebalance_is_fixed_when_it_begins() -> None:
     world = GroupWorld(NO_DELAY)
-    leader, leaves, _ = static_group(world, None, None, None, rebalance_ms=10_000, session_ms=60_000)
+    leader, leaves, _ = world.static_group(None, None, None, rebalance_ms=10_000, session_ms=60_000)
 
     world.leave(leaves)
     join = world.join(leader, rebalance_ms=300_000, session_ms=60_000)
@@ -230,21 +219,21 @@ def test_the_rebalance_timeout_is_that_of_the_beginning_of_the_rebalance() -> No
 
 def test_a_static_leader_that_does_not_rejoin_stays_a_member_and_no_longer_leads() -> None:
     world = GroupWorld(NO_DELAY)
-    leader, follower = static_group(world, "one", "two", rebalance_ms=10_000, session_ms=60_000)
+    leader, follower = world.static_group("one", "two", rebalance_ms=10_000, session_ms=60_000)
 
     join = world.join(
         follower, instance="two", rebalance_ms=10_000, session_ms=60_000, protocols=[("range", b"new")]
     )
     world.advance(10_000)
-    told = world.joined(join)
+    joined = world.joined(join)
 
-    assert told.leader == follower
-    assert {each.member_id for each in told.members} == {leader, follower}
+    assert joined.leader == follower
+    assert {each.member_id for each in joined.members} == {leader, follower}
 
 
 def test_static_members_that_all_stay_away_make_no_generation_until_their_sessions_end() -> None:
     world = GroupWorld(NO_DELAY)
-    static_group(world, "one", "two", None, rebalance_ms=10_000, session_ms=35_000)
+    world.static_group("one", "two", None, rebalance_ms=10_000, session_ms=35_000)
     (dynamic,) = (member for member, instance in describe(world) if instance is None)
     world.leave(dynamic)
 
@@ -260,10 +249,10 @@ def test_static_members_that_all_stay_away_make_no_generation_until_their_sessio
 # ---- waiting for syncs -----------------------------------------------------------------------------------
 
 
-def test_a_static_member_that_never_syncs_is_out_with_its_session() -> None:
+def test_a_static_member_that_never_syncs_is_removed_with_its_session_timer() -> None:
     world = GroupWorld(NO_DELAY)
-    how = {"rebalance_ms": 10_000, "session_ms": 60_000}
-    joins = [world.join(instance=each, **how) for each in ("one", "two")]  # type: ignore[arg-type]
+    fields = {"rebalance_ms": 10_000, "session_ms": 60_000}
+    joins = [world.join(instance=each, **fields) for each in ("one", "two")]  # type: ignore[arg-type]
     world.advance(0)
     one, two = (world.joined(join).member_id for join in joins)
     world.sync(one, 1, [(one, b"a")])
@@ -275,10 +264,10 @@ def test_a_static_member_that_never_syncs_is_out_with_its_session() -> None:
     assert world.joined(world.join(two, instance="two")).error is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_a_member_that_syncs_when_the_group_is_stable_has_synced() -> None:
+def test_a_member_that_syncs_after_the_leader_is_not_removed_by_the_sync_timer() -> None:
     world = GroupWorld(NO_DELAY)
-    how = {"rebalance_ms": 10_000, "session_ms": 60_000}
-    joins = [world.join(**how) for _ in range(2)]  # type: ignore[arg-type]
+    fields = {"rebalance_ms": 10_000, "session_ms": 60_000}
+    joins = [world.join(**fields) for _ in range(2)]  # type: ignore[arg-type]
     world.advance(0)
     leader, follower = (world.joined(join).member_id for join in joins)
     world.sync(leader, 1, [(leader, b"a")])
@@ -290,7 +279,7 @@ def test_a_member_that_syncs_when_the_group_is_stable_has_synced() -> None:
     assert world.state() is GroupState.STABLE
 
 
-def test_a_session_that_ended_while_its_member_waited_for_the_leader_starts_anew() -> None:
+def test_a_session_that_ended_while_its_member_waited_for_the_leader_starts_again() -> None:
     world = GroupWorld(NO_DELAY)
     joins = [world.join(session_ms=session_ms) for session_ms in (60_000, 10_000)]
     world.advance(0)
@@ -309,7 +298,7 @@ def test_a_session_that_ended_while_its_member_waited_for_the_leader_starts_anew
 
 def test_a_generation_without_an_assignment_shows_none() -> None:
     world = GroupWorld(NO_DELAY)
-    leader, follower = static_group(world, None, None)
+    leader, follower = world.static_group(None, None)
     join = world.join(leader)
     shown_while_joining = assignments(world)
     world.join(follower)
@@ -346,12 +335,12 @@ def test_the_sync_timer_of_an_older_generation_is_ignored() -> None:
 
 def test_a_static_leader_that_returned_asks_for_its_assignment_and_gets_the_kept_one() -> None:
     world = GroupWorld(NO_DELAY)
-    leader, _ = static_group(world, "one", "two")
+    leader, _ = world.static_group("one", "two")
 
-    told = world.joined(world.join(instance="one"))
-    synced = world.synced(world.sync(told.member_id, told.generation_id, instance="one"))
+    joined = world.joined(world.join(instance="one"))
+    synced = world.synced(world.sync(joined.member_id, joined.generation_id, instance="one"))
 
-    assert (told.skip_assignment, told.leader) == (True, told.member_id)
+    assert (joined.skip_assignment, joined.leader) == (True, joined.member_id)
     assert synced.assignment == leader.encode()
 
 
@@ -365,9 +354,9 @@ def test_a_static_member_with_other_protocols_and_the_same_choice_is_written_wit
     world.sync(one, 1, [(one, b"1"), (two, b"2")])
     records = len(world.log)
 
-    told = world.joined(world.join(instance="one", protocols=[*reversed(both), ("other", b"")]))
+    joined = world.joined(world.join(instance="one", protocols=[*reversed(both), ("other", b"")]))
 
-    assert (told.error, told.generation_id, told.protocol_name) == (ErrorCode.NONE, 1, "range")
+    assert (joined.error, joined.generation_id, joined.protocol_name) == (ErrorCode.NONE, 1, "range")
     assert world.state() is GroupState.STABLE
     assert len(world.log) == records + 1
 
@@ -387,13 +376,13 @@ def test_a_former_member_that_waits_for_its_assignment_is_fenced_once() -> None:
 
 def test_a_static_member_that_returned_still_has_to_ask_for_its_assignment() -> None:
     world = GroupWorld(NO_DELAY)
-    how = {"rebalance_ms": 10_000, "session_ms": 60_000}
-    joins = [world.join(instance=each, **how) for each in ("one", "two")]  # type: ignore[arg-type]
+    fields = {"rebalance_ms": 10_000, "session_ms": 60_000}
+    joins = [world.join(instance=each, **fields) for each in ("one", "two")]  # type: ignore[arg-type]
     world.advance(0)
     leader = world.joined(joins[0]).member_id
     world.sync(leader, 1, [(leader, b"a")], instance="one")
 
-    world.join(instance="two", **how)  # type: ignore[arg-type]
+    world.join(instance="two", **fields)  # type: ignore[arg-type]
     world.advance(10_000)
 
     assert world.state() is GroupState.PREPARING_REBALANCE
@@ -402,7 +391,7 @@ def test_a_static_member_that_returned_still_has_to_ask_for_its_assignment() -> 
 
 def test_a_static_member_that_returns_with_more_than_the_log_takes_starts_a_rebalance() -> None:
     world = GroupWorld(CoordinatorConfig(group_initial_rebalance_delay_ms=0, max_batch_bytes=10_000))
-    static_group(world, "one", None, protocols=[("range", bytes(4_000))])
+    world.static_group("one", None, protocols=[("range", bytes(4_000))])
     records = len(world.log)
 
     world.join(instance="one", protocols=[("range", bytes(9_000))])
@@ -449,13 +438,13 @@ def test_groups_of_other_types_are_kept_without_reading_their_metadata(
     world = GroupWorld(config)
     join = world.join(protocols=protocols, protocol_type=protocol_type)
     world.advance(0)
-    told = world.joined(join)
-    world.sync(told.member_id, 1, [(told.member_id, bytes(range(256)))])
+    joined = world.joined(join)
+    world.sync(joined.member_id, 1, [(joined.member_id, bytes(range(256)))])
     commit = OffsetCommit(
         token=world.token(),
         group_id="g",
         generation_id=1,
-        member_id=told.member_id,
+        member_id=joined.member_id,
         offsets=[OffsetToCommit("t", 0, 5)],
     )
     world.handle(commit)
@@ -463,10 +452,10 @@ def test_groups_of_other_types_are_kept_without_reading_their_metadata(
     world.restart()
     deleted = world.ask(OffsetDelete(token=world.token(), group_id="g", topics=[("t", [0])]))
     world.advance(5_000)
-    synced = world.synced(world.sync(told.member_id, 1))
+    synced = world.synced(world.sync(joined.member_id, 1))
 
-    assert (told.protocol_type, told.protocol_name) == (protocol_type, protocols[0][0])
-    assert [each.metadata for each in told.members] == [protocols[0][1]]
+    assert (joined.protocol_type, joined.protocol_name) == (protocol_type, protocols[0][0])
+    assert [each.metadata for each in joined.members] == [protocols[0][1]]
     assert synced.assignment == bytes(range(256))
     assert isinstance(deleted, Refuse) and deleted.error is ErrorCode.NON_EMPTY_GROUP
     assert world.coordinator.shard.offsets.get("g", "t", 0) is not None

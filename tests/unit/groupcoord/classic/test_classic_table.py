@@ -124,7 +124,7 @@ def name_of(answer: Result | Refuse) -> str:
 
 @pytest.mark.parametrize("state", STATES)
 @pytest.mark.parametrize("request_", REQUESTS)
-def test_each_request_in_each_state(request_: str, state: str) -> None:
+def test_each_request_in_each_state_is_answered_as_the_table_says(request_: str, state: str) -> None:
     assert found(CoreDriver(), request_, state) == expected(request_, state)
 
 

@@ -1,4 +1,4 @@
-"""The whole table of moves."""
+"""The moves between the states of a classic group: every pair of states, legal or not."""
 
 import ast
 from pathlib import Path

@@ -1,11 +1,11 @@
-"""Consumer groups in a `GroupWorld`: topics that can change, heartbeats, and clients that obey.
+"""Consumer groups in a `GroupWorld`: topics that can change, heartbeats, and clients that obey answers.
 
 Tasks for a thread are done at once, unless `holds_tasks`. Appended records are shown by the numbers of their
 kinds, a tombstone with a "t": 5 the member, 16 an expression, 3 the group epoch, 7 and 6 the target, 8 the
 partitions of a member.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from ottla.groupcoord.assignment import TopicPartitions
 from ottla.groupcoord.commands import Command
@@ -21,12 +21,9 @@ from ottla.groupcoord.record_codec import GroupRecord
 from ottla.groupcoord.topics_view import ListedTopics, TopicInfo
 from ottla.logstore.words.errors import ErrorCode
 from tests.unit.groupcoord.group_world import GroupWorld
+from tests.unit.groupcoord.topic_ids import partitions_in, topic_id
 
 REBALANCE_MS = 60_000
-
-
-def topic_id(name: str) -> bytes:
-    return name.encode().ljust(16, b"-")[:16]
 
 
 class ConsumerWorld:
@@ -67,7 +64,7 @@ class ConsumerWorld:
 
     def restart(self, *, loses: bool = False) -> None:
         self.groups.restart(loses=loses)
-        self.held.clear()  # their results are not wanted any more
+        self.held.clear()  # the new coordinator drops their results
         view = self._view()
         self.groups.coordinator.shard.topics = view
         self.groups.coordinator.shard.newest_topics_version = self._version
@@ -77,7 +74,7 @@ class ConsumerWorld:
         self.groups.handle(command)
 
     def ask(self, command: ConsumerGroupHeartbeat) -> ConsumerGroupHeartbeatResult | Refuse:
-        self.groups.asked.add(command.token)
+        self.groups.requested.add(command.token)
         self.handle(command)
         answer = self.groups.answers[command.token]
         assert isinstance(answer, ConsumerGroupHeartbeatResult | Refuse)
@@ -88,16 +85,12 @@ class ConsumerWorld:
         self.holds_tasks = False
         self._run_tasks([])
 
-    def named(self, owned: Mapping[bytes, Iterable[int]]) -> dict[str, list[int]]:
-        """Return the partitions by the names of their topics, also of topics that are gone."""
-        return {topic.rstrip(b"-").decode(): sorted(partitions) for topic, partitions in owned.items()}
-
     def _run_tasks(self, effects: Sequence[Effect]) -> None:
         self.held += [effect for effect in effects if isinstance(effect, RunTask)]
         while self.held and not self.holds_tasks:
             self.groups.handle(run_task(self.held.pop(0).task))
 
-    def beat(
+    def heartbeat(
         self,
         member_id: str,
         epoch: int,
@@ -137,34 +130,27 @@ class ConsumerWorld:
             )
         )
 
-    def join(self, member_id: str, *names: str, **how: object) -> ConsumerGroupHeartbeatResult:
+    def join(self, member_id: str, *names: str, **fields: object) -> ConsumerGroupHeartbeatResult:
         """Join, or join again, with a full request."""
-        subscribed = None if "regex" in how and not names else list(names)
-        full: dict[str, object] = {"names": subscribed, "owned": {}, "rebalance_ms": REBALANCE_MS, **how}
-        answer = self.beat(member_id, 0, **full)  # type: ignore[arg-type]
+        subscribed = None if "regex" in fields and not names else list(names)
+        full: dict[str, object] = {"names": subscribed, "owned": {}, "rebalance_ms": REBALANCE_MS, **fields}
+        answer = self.heartbeat(member_id, 0, **full)  # type: ignore[arg-type]
         assert isinstance(answer, ConsumerGroupHeartbeatResult), answer
         return answer
 
-    def stay(self, member_id: str, epoch: int, **how: object) -> ConsumerGroupHeartbeatResult:
-        answer = self.beat(member_id, epoch, **how)  # type: ignore[arg-type]
+    def stay(self, member_id: str, epoch: int, **fields: object) -> ConsumerGroupHeartbeatResult:
+        answer = self.heartbeat(member_id, epoch, **fields)  # type: ignore[arg-type]
         assert isinstance(answer, ConsumerGroupHeartbeatResult), answer
         return answer
 
-    def refused(self, member_id: str, epoch: int, **how: object) -> ErrorCode:
-        answer = self.beat(member_id, epoch, **how)  # type: ignore[arg-type]
+    def refused(self, member_id: str, epoch: int, **fields: object) -> ErrorCode:
+        answer = self.heartbeat(member_id, epoch, **fields)  # type: ignore[arg-type]
         assert isinstance(answer, Refuse), answer
         return answer.error
 
     def written(self, since: int) -> str:
         """Return the kinds of the records since that length of the log."""
         return " ".join(_kind(record) for record in self.groups.log[since:])
-
-
-def owned_of(answer: ConsumerGroupHeartbeatResult) -> dict[str, list[int]] | None:
-    """Return the partitions in an answer."""
-    if answer.assignment is None:
-        return None
-    return {topic.rstrip(b"-").decode(): list(partitions) for topic, partitions in answer.assignment}
 
 
 def _kind(record: GroupRecord) -> str:
@@ -181,34 +167,34 @@ def _kind(record: GroupRecord) -> str:
 class Client:
     """A consumer that does as its answers say, and reports its partitions with each heartbeat."""
 
-    def __init__(self, world: ConsumerWorld, member_id: str, *names: str, **how: object) -> None:
+    def __init__(self, world: ConsumerWorld, member_id: str, *names: str, **fields: object) -> None:
         self.world = world
         self.member_id = member_id
         self.names = names
-        self.how = how
+        self.fields = fields
         self.epoch = 0
         self.owned: dict[str, list[int]] = {}
 
     def join(self) -> None:
         self.epoch, self.owned = 0, {}
-        self._hear(self.world.join(self.member_id, *self.names, **self.how))
+        self._receive(self.world.join(self.member_id, *self.names, **self.fields))
 
-    def beat(self) -> None:
+    def heartbeat(self) -> None:
         """Send a heartbeat with the owned partitions, and a second one if it had to give up some."""
         for _ in range(2):
             before = {name: list(numbers) for name, numbers in self.owned.items()}
-            self._hear(self.world.stay(self.member_id, self.epoch, owned=before))
+            self._receive(self.world.stay(self.member_id, self.epoch, owned=before))
             if all(set(numbers) <= set(self.owned.get(name, ())) for name, numbers in before.items()):
                 return
 
-    def _hear(self, answer: ConsumerGroupHeartbeatResult) -> None:
+    def _receive(self, answer: ConsumerGroupHeartbeatResult) -> None:
         self.epoch = answer.member_epoch
-        told = owned_of(answer)
-        if told is not None:
-            self.owned = told
+        owned = partitions_in(answer)
+        if owned is not None:
+            self.owned = owned
 
 
 def settle(clients: Sequence[Client], rounds: int = 6) -> None:
     for _ in range(rounds):
         for client in clients:
-            client.beat()
+            client.heartbeat()

@@ -18,7 +18,8 @@ from ottla.groupcoord.classic.member_results import JoinGroupResult, SyncGroupRe
 from ottla.groupcoord.effects import Refuse
 from ottla.logstore.words import schema_compiler
 from ottla.logstore.words.errors import ErrorCode
-from tests.unit.groupcoord.consumer.consumer_world import ConsumerWorld, owned_of
+from tests.unit.groupcoord.consumer.consumer_world import ConsumerWorld
+from tests.unit.groupcoord.topic_ids import partitions_in
 
 SESSION_MS = 10_000
 REBALANCE_MS = 60_000
@@ -82,7 +83,7 @@ class ClassicClient:
             if self.sync_token in answers:
                 self._synced()
         elif self.is_member:
-            self._heard(self.heartbeat())
+            self._handle(self.heartbeat())
         else:
             self.join()
 
@@ -119,7 +120,7 @@ class ClassicClient:
         answer = self.world.groups.answers[self.join_token]
         self.join_token = None
         if isinstance(answer, Refuse):
-            self._heard(answer.error)
+            self._handle(answer.error)
             return
         assert isinstance(answer, JoinGroupResult)
         if answer.error is ErrorCode.MEMBER_ID_REQUIRED:
@@ -127,7 +128,7 @@ class ClassicClient:
             self.join()
             return
         if answer.error:
-            self._heard(answer.error)
+            self._handle(answer.error)
             return
         self.member_id, self.generation = answer.member_id, answer.generation_id
         shares: list[tuple[str, bytes]] = []
@@ -142,14 +143,16 @@ class ClassicClient:
         owners: dict[tuple[str, int], str] = {}
         readers: dict[str, list[str]] = {}
         for member_id in sorted(members):
-            said = decode_subscription(members[member_id])
-            for topic in said.topics:
+            subscription = decode_subscription(members[member_id])
+            for topic in subscription.topics:
                 readers.setdefault(topic, []).append(member_id)
-            for topic, partition in ((o.topic, p) for o in said.owned_partitions for p in o.partitions):
+            for topic, partition in (
+                (o.topic, p) for o in subscription.owned_partitions for p in o.partitions
+            ):
                 owners[topic, partition] = member_id
-        for topic, who in sorted(readers.items()):
+        for topic, members_of_topic in sorted(readers.items()):
             for partition in range(self.world.topics.get(topic, 0)):
-                to = who[partition % len(who)]
+                to = members_of_topic[partition % len(members_of_topic)]
                 if owners.get((topic, partition), to) == to:  # else its owner has to give it up first
                     given[to].setdefault(topic, []).append(partition)
         return [(one, encode_assignment(3, sorted(shares.items()))) for one, shares in given.items()]
@@ -159,7 +162,7 @@ class ClassicClient:
         answer = self.world.groups.answers[self.sync_token]
         self.sync_token = None
         if isinstance(answer, Refuse) or answer.error:  # type: ignore[union-attr]
-            self._heard(answer.error)  # type: ignore[union-attr]
+            self._handle(answer.error)  # type: ignore[union-attr]
             return
         assert isinstance(answer, SyncGroupResult)
         before, self.owned = self.owned, assigned(answer.assignment)
@@ -169,7 +172,7 @@ class ClassicClient:
         ):
             self.join()  # without the partitions that it gave up
 
-    def _heard(self, error: ErrorCode) -> None:
+    def _handle(self, error: ErrorCode) -> None:
         match error:
             case ErrorCode.NONE:
                 return
@@ -199,7 +202,7 @@ class ConsumerClient:
     def step(self) -> None:
         owned = {name: list(numbers) for name, numbers in self.owned.items()}
         if self.epoch == 0:
-            answer = self.world.beat(
+            answer = self.world.heartbeat(
                 self.member_id,
                 0,
                 names=list(self.topics),
@@ -209,19 +212,19 @@ class ConsumerClient:
                 client_id=self.name,
             )
         else:
-            answer = self.world.beat(
+            answer = self.world.heartbeat(
                 self.member_id, self.epoch, owned=owned, instance=self.instance, client_id=self.name
             )
         if isinstance(answer, Refuse):
             self.epoch, self.owned = 0, {}
             return
         self.epoch = answer.member_epoch
-        told = owned_of(answer)
-        if told is not None:
-            self.owned = told
+        assigned = partitions_in(answer)
+        if assigned is not None:
+            self.owned = assigned
 
     def leave(self) -> None:
-        self.world.beat(self.member_id, -1, instance=self.instance)
+        self.world.heartbeat(self.member_id, -1, instance=self.instance)
         self.epoch, self.owned = 0, {}
 
 

@@ -24,14 +24,8 @@ from ottla.groupcoord.coordinator_config import CoordinatorConfig
 from ottla.groupcoord.effects import Refuse, TimerKey
 from ottla.groupcoord.offsets.offset_commands import OffsetCommit, OffsetToCommit
 from ottla.logstore.words.errors import ErrorCode
-from tests.unit.groupcoord.consumer.consumer_world import (
-    REBALANCE_MS,
-    Client,
-    ConsumerWorld,
-    owned_of,
-    settle,
-    topic_id,
-)
+from tests.unit.groupcoord.consumer.consumer_world import REBALANCE_MS, Client, ConsumerWorld, settle
+from tests.unit.groupcoord.topic_ids import partitions_in, topic_id, topic_name
 
 JOIN: Mapping[str, object] = {"names": ["a"], "owned": {}, "rebalance_ms": REBALANCE_MS}
 
@@ -40,7 +34,7 @@ JOIN: Mapping[str, object] = {"names": ["a"], "owned": {}, "rebalance_ms": REBAL
 
 
 @pytest.mark.parametrize(
-    ("member_id", "epoch", "how", "said"),
+    ("member_id", "epoch", "fields", "message"),
     [
         ("m", 0, {**JOIN, "group_id": ""}, "GroupId can't be empty."),
         ("m", 0, {**JOIN, "group_id": " \t"}, "GroupId can't be empty."),
@@ -63,16 +57,16 @@ JOIN: Mapping[str, object] = {"names": ["a"], "owned": {}, "rebalance_ms": REBAL
     ],
 )
 def test_requests_that_no_group_could_take_are_rejected(
-    member_id: str, epoch: int, how: dict[str, object], said: str
+    member_id: str, epoch: int, fields: dict[str, object], message: str
 ) -> None:
-    answer = ConsumerWorld().beat(member_id, epoch, **how)  # type: ignore[arg-type]
+    answer = ConsumerWorld().heartbeat(member_id, epoch, **fields)  # type: ignore[arg-type]
 
     assert isinstance(answer, Refuse)
-    assert (answer.error, answer.detail) == (ErrorCode.INVALID_REQUEST, said)
+    assert (answer.error, answer.detail) == (ErrorCode.INVALID_REQUEST, message)
 
 
 def test_an_unknown_assignor_is_rejected() -> None:
-    answer = ConsumerWorld().beat("m", 0, **JOIN, assignor="mine")  # type: ignore[arg-type]
+    answer = ConsumerWorld().heartbeat("m", 0, **JOIN, assignor="mine")  # type: ignore[arg-type]
 
     assert isinstance(answer, Refuse)
     assert answer.error is ErrorCode.UNSUPPORTED_ASSIGNOR
@@ -121,7 +115,7 @@ def test_a_member_that_joins_gets_its_target_at_once() -> None:
     assert answer == ConsumerGroupHeartbeatResult(
         member_id="m1", member_epoch=2, heartbeat_interval_ms=5_000, assignment=answer.assignment
     )
-    assert owned_of(answer) == {"a": [0, 1, 2, 3]}
+    assert partitions_in(answer) == {"a": [0, 1, 2, 3]}
     assert world.written(0) == "5 3 7 6 8"
     assert world.group().state is ConsumerGroupState.STABLE
 
@@ -129,7 +123,7 @@ def test_a_member_that_joins_gets_its_target_at_once() -> None:
 def test_a_group_without_topics_to_read_is_made_all_the_same() -> None:
     world = ConsumerWorld()
 
-    assert owned_of(world.join("m1", "nothing")) == {}
+    assert partitions_in(world.join("m1", "nothing")) == {}
     assert world.written(0) == "5 3 7 6 8"
     assert world.group().group_epoch == 2
 
@@ -141,7 +135,7 @@ def test_a_member_that_joins_again_with_epoch_0_keeps_its_partitions() -> None:
 
     answer = world.join("m1", "a")
 
-    assert (answer.member_epoch, owned_of(answer)) == (2, {"a": [0, 1, 2, 3]})
+    assert (answer.member_epoch, partitions_in(answer)) == (2, {"a": [0, 1, 2, 3]})
     assert world.written(since) == ""
 
 
@@ -164,7 +158,7 @@ def test_the_message_for_a_fenced_epoch_is_kafkas() -> None:
     world = ConsumerWorld()
     world.join("m1", "a")
 
-    answer = world.beat("m1", 7)
+    answer = world.heartbeat("m1", 7)
 
     assert isinstance(answer, Refuse)
     assert answer.detail == (
@@ -193,7 +187,7 @@ def test_a_full_request_gets_all_partitions() -> None:
 
     full = world.stay("m1", 2, names=["a"], owned={"a": [0]}, rebalance_ms=REBALANCE_MS)
 
-    assert owned_of(full) == {"a": [0, 1, 2, 3]}
+    assert partitions_in(full) == {"a": [0, 1, 2, 3]}
     assert world.stay("m1", 2, names=["a"], rebalance_ms=REBALANCE_MS).assignment is None
     assert world.stay("m1", 2, owned={"a": [0]}, rebalance_ms=REBALANCE_MS).assignment is None
 
@@ -214,15 +208,15 @@ def test_other_topics_are_a_new_epoch_and_the_old_ones_have_to_be_given_up() -> 
     world.join("m1", "a")
     since = len(world.groups.log)
 
-    told = world.stay("m1", 2, names=["b"])
+    answer = world.stay("m1", 2, names=["b"])
 
-    assert (told.member_epoch, owned_of(told)) == (2, {})
+    assert (answer.member_epoch, partitions_in(answer)) == (2, {})
     assert world.written(since) == "5 3 7 6 8"
     assert world.group().members["m1"].state is MemberState.UNREVOKED_PARTITIONS
     assert world.group().state is ConsumerGroupState.RECONCILING
     since = len(world.groups.log)
     done = world.stay("m1", 2, owned={})
-    assert (done.member_epoch, owned_of(done)) == (3, {"b": [0, 1]})
+    assert (done.member_epoch, partitions_in(done)) == (3, {"b": [0, 1]})
     assert world.written(since) == "8"
 
 
@@ -233,17 +227,17 @@ def test_a_second_member_waits_for_the_first_to_give_up_its_half() -> None:
 
     second = world.join("m2", "a")
 
-    assert (second.member_epoch, owned_of(second)) == (3, {})
+    assert (second.member_epoch, partitions_in(second)) == (3, {})
     assert world.written(since) == "5 3 7 7 6 8"
     assert world.group().members["m2"].state is MemberState.UNRELEASED_PARTITIONS
     revoke = world.stay("m1", 2)
-    assert (revoke.member_epoch, owned_of(revoke)) == (2, {"a": [0, 1]})
+    assert (revoke.member_epoch, partitions_in(revoke)) == (2, {"a": [0, 1]})
     assert world.stay("m2", 3).assignment is None
     assert world.stay("m1", 2, owned={"a": [0, 1, 2, 3]}).member_epoch == 2  # not yet
     freed = world.stay("m1", 2, owned={"a": [0, 1]})
     assert (freed.member_epoch, freed.assignment) == (3, None)
     given = world.stay("m2", 3, owned={})
-    assert (given.member_epoch, owned_of(given)) == (3, {"a": [2, 3]})
+    assert (given.member_epoch, partitions_in(given)) == (3, {"a": [2, 3]})
     assert world.group().state is ConsumerGroupState.STABLE
 
 
@@ -282,14 +276,14 @@ def test_a_second_change_within_the_interval_waits_for_its_target() -> None:
 
     second = world.join("m2", "a")
 
-    assert (second.member_epoch, owned_of(second)) == (2, {})
+    assert (second.member_epoch, partitions_in(second)) == (2, {})
     assert world.written(since) == "5 3 8"
     assert (world.group().group_epoch, world.group().assignment_epoch) == (3, 2)
     assert world.group().state is ConsumerGroupState.ASSIGNING
     since = len(world.groups.log)
     world.groups.advance(1_000)
     assert world.written(since) == "7 7 6"
-    assert owned_of(world.stay("m1", 2)) == {"a": [0, 1]}
+    assert partitions_in(world.stay("m1", 2)) == {"a": [0, 1]}
 
 
 def test_a_clock_that_was_set_back_puts_no_target_off() -> None:
@@ -330,14 +324,14 @@ def test_a_heartbeat_after_the_interval_makes_the_target_if_the_timer_did_not() 
     del world.groups.timers[TimerKey("assign", "g")]
     world.groups.now_ms += 1_000
 
-    assert owned_of(world.stay("m1", 2)) == {"a": [0, 1]}
+    assert partitions_in(world.stay("m1", 2)) == {"a": [0, 1]}
     assert world.group().assignment_epoch == 3
 
 
 # ---- timers ------------------------------------------------------------------------------------------------
 
 
-def test_a_silent_member_is_out_after_its_session() -> None:
+def test_a_silent_member_is_removed_after_its_session() -> None:
     world = ConsumerWorld()
     world.join("m1", "a")
     world.join("m2", "a")
@@ -350,7 +344,7 @@ def test_a_silent_member_is_out_after_its_session() -> None:
     assert world.written(since) == "8t 7t 5t 3"
     assert world.refused("m2", 3) is ErrorCode.UNKNOWN_MEMBER_ID
     assert world.group().group_epoch == 4
-    assert owned_of(world.stay("m1", 2, owned={"a": [0, 1]})) is not None
+    assert partitions_in(world.stay("m1", 2, owned={"a": [0, 1]})) is not None
 
 
 def test_a_member_that_does_not_give_up_partitions_in_time_is_removed() -> None:
@@ -366,7 +360,7 @@ def test_a_member_that_does_not_give_up_partitions_in_time_is_removed() -> None:
     world.groups.advance(6_000)
 
     assert world.refused("m1", 2) is ErrorCode.UNKNOWN_MEMBER_ID
-    assert owned_of(world.stay("m2", 3)) == {"a": [0, 1, 2, 3]}
+    assert partitions_in(world.stay("m2", 3)) == {"a": [0, 1, 2, 3]}
 
 
 def test_the_time_to_give_up_ends_when_it_is_done() -> None:
@@ -430,13 +424,13 @@ def test_a_static_member_keeps_its_partitions_while_it_is_away() -> None:
     assert (away.member_epoch, away.assigned) == (-2, {topic_id("a"): dict.fromkeys(range(4), 0)})
     since = len(world.groups.log)
     back = world.join("m2", "a", instance="i1")
-    assert (back.member_epoch, owned_of(back)) == (2, {"a": [0, 1, 2, 3]})
+    assert (back.member_epoch, partitions_in(back)) == (2, {"a": [0, 1, 2, 3]})
     assert world.written(since) == "8t 7t 5t 5 7 8 8"
     assert world.group().members.keys() == {"m2"}
     assert world.group().group_epoch == 2
 
 
-def test_what_a_static_member_was_giving_up_is_free_when_it_goes_away() -> None:
+def test_partitions_that_a_static_member_was_giving_up_are_free_when_it_goes_away() -> None:
     world = ConsumerWorld()
     world.join("m1", "a", instance="i1")
     world.join("m2", "a")
@@ -445,10 +439,10 @@ def test_what_a_static_member_was_giving_up_is_free_when_it_goes_away() -> None:
 
     world.stay("m1", -2, instance="i1")
 
-    assert owned_of(world.stay("m2", 3)) == {"a": [2, 3]}
+    assert partitions_in(world.stay("m2", 3)) == {"a": [2, 3]}
 
 
-def test_a_static_member_that_comes_back_with_other_topics_is_a_change() -> None:
+def test_a_static_member_that_comes_back_with_other_topics_starts_a_new_epoch() -> None:
     world = ConsumerWorld()
     world.join("m1", "a", instance="i1")
     world.stay("m1", -2, instance="i1")
@@ -457,7 +451,7 @@ def test_a_static_member_that_comes_back_with_other_topics_is_a_change() -> None
     back = world.join("m2", "b", instance="i1")
 
     assert world.written(since) == "8t 7t 5t 5 7 8 5 3 7 6 8"
-    assert (back.member_epoch, owned_of(back)) == (3, {"b": [0, 1]})
+    assert (back.member_epoch, partitions_in(back)) == (3, {"b": [0, 1]})
 
 
 def test_an_instance_that_is_present_cannot_be_taken_over() -> None:
@@ -472,7 +466,7 @@ def test_an_instance_that_is_present_cannot_be_taken_over() -> None:
     assert world.refused("m1", -1, instance="i2") is ErrorCode.UNKNOWN_MEMBER_ID
 
 
-def test_a_static_member_that_does_not_come_back_is_out_after_its_session() -> None:
+def test_a_static_member_that_does_not_come_back_is_removed_after_its_session() -> None:
     world = ConsumerWorld()
     world.join("m1", "a", instance="i1")
     world.stay("m1", -2, instance="i1")
@@ -498,14 +492,14 @@ def test_partitions_of_a_static_member_that_is_away_have_no_other_owner() -> Non
     world.join("m1", "a", instance="i1")
     world.stay("m1", -2, instance="i1")
 
-    assert owned_of(world.join("m2", "a")) == {}
+    assert partitions_in(world.join("m2", "a")) == {}
     assert world.group().members["m2"].state is MemberState.UNRELEASED_PARTITIONS
 
 
 # ---- leaving -----------------------------------------------------------------------------------------------
 
 
-def test_who_leaves_is_gone_and_the_others_share_what_it_had() -> None:
+def test_a_member_that_leaves_is_removed_and_the_others_get_its_partitions() -> None:
     world = ConsumerWorld()
     first, second = Client(world, "m1", "a"), Client(world, "m2", "a")
     first.join()
@@ -518,11 +512,11 @@ def test_who_leaves_is_gone_and_the_others_share_what_it_had() -> None:
     assert left == ConsumerGroupHeartbeatResult(member_id="m2", member_epoch=-1)
     assert world.written(since) == "8t 7t 5t 3"
     assert TimerKey("session", "g", "m2") not in world.groups.timers
-    first.beat()
+    first.heartbeat()
     assert first.owned == {"a": [0, 1, 2, 3]}
 
 
-def test_the_last_one_to_leave_leaves_an_empty_group() -> None:
+def test_the_last_member_that_leaves_leaves_an_empty_group() -> None:
     world = ConsumerWorld()
     world.join("m1", "a")
     since = len(world.groups.log)
@@ -554,7 +548,7 @@ def test_a_topic_that_is_made_later_is_shared_out_at_the_next_heartbeat() -> Non
 
     world.set_topics({"a": 4, "b": 2, "later": 1})
 
-    assert owned_of(world.stay("m1", 2)) == {"a": [0, 1, 2, 3], "later": [0]}
+    assert partitions_in(world.stay("m1", 2)) == {"a": [0, 1, 2, 3], "later": [0]}
 
 
 def test_more_partitions_are_shared_out_and_a_topic_that_is_gone_is_given_up() -> None:
@@ -563,11 +557,11 @@ def test_more_partitions_are_shared_out_and_a_topic_that_is_gone_is_given_up() -
     world.stay("m1", 2)
     world.set_topics({"a": 5})
 
-    told = world.stay("m1", 2, owned={"a": [0, 1, 2, 3], "b": [0, 1]})
+    answer = world.stay("m1", 2, owned={"a": [0, 1, 2, 3], "b": [0, 1]})
 
-    assert (told.member_epoch, owned_of(told)) == (2, {"a": [0, 1, 2, 3]})
+    assert (answer.member_epoch, partitions_in(answer)) == (2, {"a": [0, 1, 2, 3]})
     done = world.stay("m1", 2, owned={"a": [0, 1, 2, 3]})
-    assert (done.member_epoch, owned_of(done)) == (3, {"a": [0, 1, 2, 3, 4]})
+    assert (done.member_epoch, partitions_in(done)) == (3, {"a": [0, 1, 2, 3, 4]})
 
 
 def test_topics_that_no_member_reads_change_nothing() -> None:
@@ -591,14 +585,13 @@ def test_a_new_expression_is_matched_in_a_thread_and_shared_out_at_the_next_hear
 
     first = world.join("m1", regex="a.*")
 
-    assert (first.member_epoch, owned_of(first)) == (1, {})
+    assert (first.member_epoch, partitions_in(first)) == (1, {})
     assert world.written(0) == "5 8"
-    world.holds_tasks = False
     since = len(world.groups.log)
-    world._run_tasks([])
+    world.release_tasks()
     assert world.written(since) == "16 3"
-    told = world.stay("m1", 1)
-    assert (told.member_epoch, owned_of(told)) == (2, {"a": [0], "ab": [0]})
+    answer = world.stay("m1", 1)
+    assert (answer.member_epoch, partitions_in(answer)) == (2, {"a": [0], "ab": [0]})
 
 
 def test_the_same_expression_of_a_second_member_is_not_matched_again() -> None:
@@ -638,7 +631,7 @@ def test_an_expression_is_removed_with_the_member_that_leaves() -> None:
 def test_new_topics_are_matched_at_the_next_heartbeat_but_not_twice_in_ten_seconds() -> None:
     world = ConsumerWorld(topics={"a1": 1})
     world.join("m1", regex="a.*")
-    assert owned_of(world.stay("m1", 1)) == {"a1": [0]}
+    assert partitions_in(world.stay("m1", 1)) == {"a1": [0]}
     world.set_topics({"a1": 1, "a2": 1})
 
     world.stay("m1", 2)
@@ -646,7 +639,7 @@ def test_new_topics_are_matched_at_the_next_heartbeat_but_not_twice_in_ten_secon
     world.groups.now_ms += 10_001
     world.stay("m1", 2)
 
-    assert owned_of(world.stay("m1", 2)) == {"a1": [0], "a2": [0]}
+    assert partitions_in(world.stay("m1", 2)) == {"a1": [0], "a2": [0]}
 
 
 def test_expressions_are_matched_again_when_they_are_old() -> None:
@@ -663,7 +656,7 @@ def test_expressions_are_matched_again_when_they_are_old() -> None:
     assert [effect.task.regexes for effect in world.held] == [("a",)]
 
 
-def test_a_new_topic_alone_is_matched_where_what_changed_is_known() -> None:
+def test_only_new_topics_are_matched_if_the_changes_since_then_are_known() -> None:
     world = ConsumerWorld(topics={"a1": 1})
     world.groups.coordinator.shard.recent_topics.restart(world.groups.coordinator.shard.topics.version)
     world.join("m1", regex="a.*")
@@ -680,7 +673,7 @@ def test_a_new_topic_alone_is_matched_where_what_changed_is_known() -> None:
     assert world.group().regexes["a.*"].topics == {"a1", "a2"}
 
 
-def test_a_new_topic_that_an_expression_does_not_match_costs_no_look_at_the_others(
+def test_a_new_topic_that_no_expression_matches_computes_no_new_hash(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     world = ConsumerWorld(topics={"a1": 1})
@@ -741,7 +734,7 @@ def test_expressions_match_the_topics_that_their_member_may_see() -> None:
     assert world.group().regexes["a.*"].topics == {"a2", "a3"}
 
 
-def test_an_expression_without_subscribers_gets_no_other_slice() -> None:
+def test_an_expression_without_subscribers_gets_no_further_slice() -> None:
     world = ConsumerWorld()
     world.holds_tasks = True
     world.join("m1", regex="a")
@@ -763,9 +756,8 @@ def test_matches_of_an_expression_without_subscribers_are_dropped() -> None:
     world.join("m1", regex="a")
     world.stay("m1", 1, regex="", names=["b"])
     since = len(world.groups.log)
-    world.holds_tasks = False
 
-    world._run_tasks([])
+    world.release_tasks()
 
     assert world.written(since) == ""
 
@@ -774,7 +766,7 @@ def test_names_and_expression_are_both_read() -> None:
     world = ConsumerWorld()
     world.join("m1", "b", regex="a")
 
-    assert owned_of(world.stay("m1", 2)) == {"a": [0, 1, 2, 3], "b": [0, 1]}
+    assert partitions_in(world.stay("m1", 2)) == {"a": [0, 1, 2, 3], "b": [0, 1]}
 
 
 # ---- assignors ---------------------------------------------------------------------------------------------
@@ -787,7 +779,7 @@ def test_the_assignor_with_most_votes_is_taken() -> None:
         for number, assignor in enumerate(assignors):
             world.join(f"m{number}", "a", "b", assignor=assignor, group_id=str(assignors))
         return {
-            topic.rstrip(b"-").decode(): sorted(partitions)
+            topic_name(topic): sorted(partitions)
             for topic, partitions in world.group(str(assignors)).targets["m1"].items()
         }
 
@@ -840,10 +832,10 @@ def test_members_commit_for_partitions_that_they_have_had_since_the_epoch_they_n
     assert committed(world, 2, "m2", 2) is ErrorCode.STALE_MEMBER_EPOCH
     assert committed(world, 4, "m1") is ErrorCode.STALE_MEMBER_EPOCH
     assert committed(world, -1, "") is ErrorCode.UNKNOWN_MEMBER_ID
-    first_version_8 = commit(world, 3, "m1")
+    by_older_version = commit(world, 3, "m1")
     world.groups.handle(
         OffsetCommit(
-            token=first_version_8.token,
+            token=by_older_version.token,
             group_id="g",
             generation_id=3,
             member_id="m1",
@@ -851,7 +843,7 @@ def test_members_commit_for_partitions_that_they_have_had_since_the_epoch_they_n
             unknown_group_is_illegal_generation=True,
         )
     )
-    refused = world.groups.answers[first_version_8.token]
+    refused = world.groups.answers[by_older_version.token]
     assert isinstance(refused, Refuse) and refused.error is ErrorCode.UNSUPPORTED_VERSION
 
 
@@ -864,7 +856,7 @@ def test_a_member_that_takes_the_place_of_an_instance_commits_for_its_partitions
     assert committed(world, 0, "m2") is ErrorCode.NONE
 
 
-def test_hashes_and_epochs_are_what_the_record_says() -> None:
+def test_the_first_records_have_the_epochs_and_a_hash_of_the_metadata() -> None:
     world = ConsumerWorld()
     world.join("m1", "a")
 
@@ -887,11 +879,11 @@ def small_batches(topics: Mapping[str, int] | None = None) -> ConsumerWorld:
     return ConsumerWorld(config, topics)
 
 
-def test_a_subscription_that_no_batch_can_hold_is_refused_with_the_limit() -> None:
+def test_a_subscription_that_no_batch_can_hold_is_rejected_with_the_limit() -> None:
     world = small_batches()
     names = [f"{number}".zfill(100) for number in range(50)]
 
-    answer = world.beat("m", 0, **{**JOIN, "names": names})  # type: ignore[arg-type]
+    answer = world.heartbeat("m", 0, **{**JOIN, "names": names})  # type: ignore[arg-type]
 
     assert isinstance(answer, Refuse)
     assert answer.error is ErrorCode.INVALID_REQUEST
@@ -899,13 +891,13 @@ def test_a_subscription_that_no_batch_can_hold_is_refused_with_the_limit() -> No
     assert world.groups.log == []
 
 
-def test_a_group_whose_targets_no_batch_can_hold_has_reached_its_size() -> None:
+def test_a_group_whose_targets_no_batch_can_hold_has_reached_its_maximum_size() -> None:
     world = small_batches({"a": 10})
     for number in range(5):
         world.join(f"m{number}", "a")
     world.set_topics({"a": 2_000})
 
-    answer = world.beat("n", 0, **JOIN)  # type: ignore[arg-type]
+    answer = world.heartbeat("n", 0, **JOIN)  # type: ignore[arg-type]
 
     assert isinstance(answer, Refuse)
     assert answer.error is ErrorCode.GROUP_MAX_SIZE_REACHED

@@ -28,7 +28,7 @@ def stable_pair(world: ConsumerWorld) -> tuple[Client, Client]:
 # ---- causes ----------------------------------------------------------------------------------------------
 
 
-def test_the_first_member_is_served_at_once() -> None:
+def test_the_rebalance_of_the_first_member_ends_at_once() -> None:
     world = ConsumerWorld()
 
     world.join("m1", "a", client_id="app")
@@ -48,10 +48,10 @@ def test_a_rebalance_is_over_when_the_last_partition_was_handed_over() -> None:
     second.join()
     running = rebalances(world)[-1]
     world.groups.advance(5_000)
-    first.beat()
+    first.heartbeat()
     assert world.group().timeline.is_running
     world.groups.advance(2_000)
-    second.beat()
+    second.heartbeat()
 
     assert (running.ended_ms, running.generation_before, running.generation_after) == (None, 2, None)
     ended = rebalances(world)[-1]
@@ -60,13 +60,13 @@ def test_a_rebalance_is_over_when_the_last_partition_was_handed_over() -> None:
     assert (ended.generation_after, ended.members) == (3, 2)
 
 
-def test_a_member_that_left() -> None:
+def test_the_timeline_names_a_member_that_left() -> None:
     world = ConsumerWorld()
     first, _ = stable_pair(world)
 
     world.stay("m2", -1)
     assert world.group().timeline.is_running
-    first.beat()
+    first.heartbeat()
 
     assert causes(world) == [(Cause.MEMBER_LEFT, "m2")]
     assert not world.group().timeline.is_running
@@ -82,7 +82,7 @@ def test_the_last_member_that_leaves_ends_the_rebalance_at_once() -> None:
     assert (ended.generation_before, ended.generation_after, ended.members) == (2, 3, 0)
 
 
-def test_a_member_that_was_silent() -> None:
+def test_the_timeline_names_a_member_whose_session_expired() -> None:
     world = ConsumerWorld()
     stable_pair(world)
     world.groups.advance(44_000)
@@ -93,7 +93,7 @@ def test_a_member_that_was_silent() -> None:
     assert causes(world) == [(Cause.SESSION_EXPIRED, "m2")]
 
 
-def test_a_member_that_kept_partitions_that_it_had_to_give_up() -> None:
+def test_the_timeline_names_a_member_that_kept_partitions_that_it_had_to_give_up() -> None:
     world = ConsumerWorld(
         CoordinatorConfig(group_consumer_session_timeout_ms=300_000, group_consumer_assignment_interval_ms=0)
     )
@@ -106,7 +106,7 @@ def test_a_member_that_kept_partitions_that_it_had_to_give_up() -> None:
     assert causes(world) == [(Cause.MEMBER_JOINED, "m2"), (Cause.REVOCATION_TIMED_OUT, "m1")]
 
 
-def test_a_member_that_reads_other_topics() -> None:
+def test_the_timeline_names_a_member_that_reads_other_topics() -> None:
     world = ConsumerWorld()
     world.join("m1", "a")
 
@@ -137,7 +137,7 @@ def test_an_expression_that_matches_other_topics_is_named() -> None:
     assert not world.group().timeline.is_running
 
 
-def test_an_instance_that_comes_back_with_other_topics() -> None:
+def test_the_timeline_names_an_instance_that_comes_back_with_other_topics() -> None:
     world = ConsumerWorld()
     world.join("m1", "a", instance="i1")
     world.stay("m1", -2, instance="i1")
@@ -161,7 +161,7 @@ def test_an_instance_that_comes_back_unchanged_is_no_rebalance() -> None:
     assert rebalances(world) == before
 
 
-def test_another_client_or_rack_is_no_reason() -> None:
+def test_another_client_or_rack_is_no_cause() -> None:
     world = ConsumerWorld()
     world.join("m1", "a")
     before = rebalances(world)

@@ -4,7 +4,8 @@ from dataclasses import replace
 
 from ottla.groupcoord.coordinator_config import CoordinatorConfig, GroupConfig, default_group_config
 from ottla.groupcoord.effects import TimerKey
-from tests.unit.groupcoord.consumer.consumer_world import ConsumerWorld, owned_of
+from tests.unit.groupcoord.consumer.consumer_world import ConsumerWorld
+from tests.unit.groupcoord.topic_ids import partitions_in
 
 DEFAULTS = default_group_config(CoordinatorConfig())
 
@@ -30,10 +31,10 @@ def test_the_interval_and_the_session_change_with_the_next_heartbeat() -> None:
     began_ms = world.groups.now_ms
 
     before_ms = world.groups.timers[session][0]
-    told = world.stay("m1", joined.member_epoch)
+    answer = world.stay("m1", joined.member_epoch)
 
     assert (before_ms, world.groups.timers[session][0]) == (began_ms + 45_000, began_ms + 50_000)
-    assert told.heartbeat_interval_ms == 7_000
+    assert answer.heartbeat_interval_ms == 7_000
     assert world.join("other", "a", group_id="h").heartbeat_interval_ms == 5_000
     settings.own = DEFAULTS
     assert world.stay("m1", joined.member_epoch).heartbeat_interval_ms == 5_000
@@ -57,4 +58,4 @@ def test_a_group_may_be_assigned_without_a_pause_or_after_a_longer_one() -> None
     assert world.group().assignment_epoch == epoch
     world.groups.advance(1)
     assert world.group().assignment_epoch == epoch + 1
-    assert owned_of(world.stay("m1", joined.member_epoch)) is not None
+    assert partitions_in(world.stay("m1", joined.member_epoch)) is not None

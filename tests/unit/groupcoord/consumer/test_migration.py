@@ -1,7 +1,5 @@
 """Groups that change their protocol while they have members, both ways (KIP-848), by Kafka 4.3.1's rules."""
 
-from collections.abc import Callable
-
 import pytest
 
 from ottla.groupcoord.admin_commands import DescribeConsumerGroups, DescribeGroups, ListGroups
@@ -19,7 +17,7 @@ from ottla.groupcoord.offsets.offset_commands import OffsetCommit, OffsetToCommi
 from ottla.groupcoord.offsets.offset_results import OffsetCommitResult
 from ottla.groupcoord.timeline import Cause
 from ottla.logstore.words.errors import ErrorCode
-from tests.unit.groupcoord.consumer.consumer_world import Client, ConsumerWorld, owned_of, topic_id
+from tests.unit.groupcoord.consumer.consumer_world import Client, ConsumerWorld
 from tests.unit.groupcoord.consumer.migration_world import (
     REBALANCE_MS,
     SESSION_MS,
@@ -29,6 +27,7 @@ from tests.unit.groupcoord.consumer.migration_world import (
     classic_group,
     subscription,
 )
+from tests.unit.groupcoord.topic_ids import partitions_in, topic_id
 
 
 def world_of(
@@ -50,7 +49,7 @@ def settle(*clients: Client | ClassicClient, rounds: int = 8) -> None:
     """Let all clients act in turn until they have nothing left to do."""
     for _ in range(rounds):
         for client in clients:
-            client.step() if isinstance(client, ClassicClient) else client.beat()
+            client.step() if isinstance(client, ClassicClient) else client.heartbeat()
 
 
 def check_shares(world: ConsumerWorld, *clients: Client | ClassicClient) -> None:
@@ -83,7 +82,7 @@ def test_an_empty_classic_group_has_nothing_to_rebalance() -> None:
     classic_group(world, anna)
     anna.leave()
 
-    assert world.join("m1").member_epoch == 1, "it reads nothing, as the first of a new group"
+    assert world.join("m1").member_epoch == 1, "it reads nothing, like the first member of a new group"
 
 
 def test_a_classic_group_with_members_is_upgraded_by_a_heartbeat() -> None:
@@ -98,7 +97,7 @@ def test_a_classic_group_with_members_is_upgraded_by_a_heartbeat() -> None:
     assert world.written(length) == "2t 5 5 3 7 7 6 8 8 5 3 7 7 6 8"
     group = world.group()
     assert (group.group_epoch, group.assignment_epoch, answer.member_epoch) == (2, 2, 2)
-    assert owned_of(answer) == {}, "the others have not given up anything yet"
+    assert partitions_in(answer) == {}, "the others have not given up anything yet"
     for client in (anna, bert):
         known = member(world, client.member_id)
         assert (known.member_epoch, known.previous_member_epoch, known.state) == (1, 1, MemberState.STABLE)
@@ -124,9 +123,6 @@ def test_classic_members_and_others_share_the_partitions(is_cooperative: bool) -
     assert world.group().state.value == "Stable"
 
 
-Setting = Callable[[ConsumerWorld], object]
-
-
 def join_as(world: ConsumerWorld, metadata: bytes, given: bytes, protocol_type: str = "consumer") -> str:
     """Make a stable classic group of one member; return its member id."""
     token = world.groups.join(protocols=[("range", metadata)], protocol_type=protocol_type)
@@ -138,7 +134,7 @@ def join_as(world: ConsumerWorld, metadata: bytes, given: bytes, protocol_type: 
 
 
 @pytest.mark.parametrize(
-    ("settings", "metadata", "given", "protocol_type", "why"),
+    ("settings", "metadata", "given", "protocol_type", "reason"),
     [
         (
             {"policy": MigrationPolicy.DISABLED},
@@ -183,18 +179,18 @@ def join_as(world: ConsumerWorld, metadata: bytes, given: bytes, protocol_type: 
     ],
 )
 def test_a_group_that_cannot_be_upgraded_stays_as_it_was(
-    settings: dict[str, object], metadata: bytes, given: bytes, protocol_type: str, why: str
+    settings: dict[str, object], metadata: bytes, given: bytes, protocol_type: str, reason: str
 ) -> None:
     world = world_of(**settings)  # type: ignore[arg-type]
     member_id = join_as(world, metadata, given, protocol_type)
     length = len(world.groups.log)
 
-    refused = world.beat("m1", 0, names=["a"], owned={}, rebalance_ms=1)
+    refused = world.heartbeat("m1", 0, names=["a"], owned={}, rebalance_ms=1)
 
     assert isinstance(refused, Refuse)
     assert (refused.error, refused.detail) == (
         ErrorCode.GROUP_ID_NOT_FOUND,
-        f"Cannot upgrade classic group g to consumer group because {why}",
+        f"Cannot upgrade classic group g to consumer group because {reason}",
     )
     assert len(world.groups.log) == length
     assert world.groups.heartbeat(member_id, 1) is ErrorCode.NONE
@@ -205,7 +201,7 @@ def test_a_classic_group_has_no_members_of_the_consumer_protocol(epoch: int) -> 
     world = world_of()
     classic_group(world, ClassicClient(world, "anna"))
 
-    refused = world.beat("m1", epoch, instance="one")
+    refused = world.heartbeat("m1", epoch, instance="one")
 
     assert isinstance(refused, Refuse)
     assert (refused.error, refused.detail) == (
@@ -250,7 +246,7 @@ def test_members_that_wait_for_the_leader_have_to_join_again_and_have_no_partiti
     answer = world.join("m1", "a")
 
     assert world.groups.synced(waiting).error is ErrorCode.REBALANCE_IN_PROGRESS
-    assert owned_of(answer) == {"a": [3]}, "what shall be its own is nobody's"
+    assert partitions_in(answer) == {"a": [3]}, "no member owns the partitions of its target"
     assert world.groups.heartbeat(leader, 1) is ErrorCode.REBALANCE_IN_PROGRESS
 
 
@@ -263,7 +259,9 @@ def test_a_group_that_never_chose_a_protocol_is_upgraded_too() -> None:
 
     assert world.groups.joined(waiting).error is ErrorCode.REBALANCE_IN_PROGRESS
     assert world.groups.joined(pending).member_id == "c-u2"
-    assert set(world.group().members) == {"c-u1", "m1"}, "the one that was only given an id is not forgotten"
+    assert set(world.group().members) == {"c-u1", "m1"}, (
+        "the client that was only given an id is not a member yet"
+    )
     token = world.groups.join("c-u2", protocols=[("range", subscription("a"))], member_id_required=True)
     assert not world.groups.joined(token).error
 
@@ -313,7 +311,7 @@ def test_a_cooperative_member_keeps_what_it_has_not_given_up_yet() -> None:
     answer = world.join("m1", "a")
 
     assert member(world, anna.member_id).assigned == {topic_id("a"): dict.fromkeys(range(4), 2)}
-    assert owned_of(answer) == {}, "it works on them until it hears otherwise"
+    assert partitions_in(answer) == {}, "anna reads them until it is told to give them up"
 
 
 def test_partitions_that_the_leader_did_not_know_of_are_assigned() -> None:
@@ -325,7 +323,7 @@ def test_partitions_that_the_leader_did_not_know_of_are_assigned() -> None:
 
     answer = world.join("m1", "a", instance="one")
 
-    assert owned_of(answer) == {"a": [0, 1, 2, 3, 4]}
+    assert partitions_in(answer) == {"a": [0, 1, 2, 3, 4]}
 
 
 def test_a_group_that_was_rebalancing_rebalances_again_whatever_member_joins() -> None:
@@ -352,7 +350,7 @@ def test_a_static_classic_member_comes_back_with_the_consumer_protocol() -> None
     answer = world.join("m1", "a", instance="one")
 
     assert world.written(length) == "2t 5 5 3 7 7 6 8 8 8t 7t 5t 5 7 8 5 8"
-    assert (answer.member_epoch, owned_of(answer)) == (1, anna.owned)
+    assert (answer.member_epoch, partitions_in(answer)) == (1, anna.owned)
     assert set(world.group().members) == {"m1", bert.member_id}
     assert anna.heartbeat() is ErrorCode.FENCED_INSTANCE_ID
     assert bert.heartbeat() is ErrorCode.NONE, "nothing changed for it"
@@ -411,7 +409,7 @@ def test_a_classic_member_joins_in_one_step_and_there_is_no_leader() -> None:
 
 
 @pytest.mark.parametrize(
-    ("how", "error"),
+    ("fields", "error"),
     [
         ({"protocols": [("other", subscription("a"))]}, ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
         ({"protocols": []}, ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
@@ -422,11 +420,11 @@ def test_a_classic_member_joins_in_one_step_and_there_is_no_leader() -> None:
         ({"member_id": "nobody", "instance": "one"}, ErrorCode.UNKNOWN_MEMBER_ID),
     ],
 )
-def test_malformed_and_unknown_joins_are_rejected(how: dict[str, object], error: ErrorCode) -> None:
+def test_malformed_and_unknown_joins_are_rejected(fields: dict[str, object], error: ErrorCode) -> None:
     world, _, _ = mixed()
     length = len(world.groups.log)
 
-    token = world.groups.join(**{"protocols": [("range", subscription("a"))], **how})  # type: ignore[arg-type]
+    token = world.groups.join(**{"protocols": [("range", subscription("a"))], **fields})  # type: ignore[arg-type]
 
     assert world.groups.answers[token].error is error  # type: ignore[union-attr]
     assert len(world.groups.log) == length
@@ -459,7 +457,7 @@ def test_policy_disabled_lets_classic_members_into_empty_groups_only() -> None:
     world = world_of(MigrationPolicy.DISABLED)
     world.join("m1", "a")
     refused = world.groups.join(protocols=[("range", subscription("a"))])
-    world.beat("m1", -1)
+    world.heartbeat("m1", -1)
     length = len(world.groups.log)
 
     accepted = ClassicClient(world, "anna")
@@ -473,7 +471,7 @@ def test_policy_disabled_lets_classic_members_into_empty_groups_only() -> None:
 def test_an_empty_consumer_group_stays_as_it_is_when_a_join_is_rejected() -> None:
     world = world_of()
     world.join("m1", "a")
-    world.beat("m1", -1)
+    world.heartbeat("m1", -1)
     length = len(world.groups.log)
 
     for token, error in [
@@ -486,7 +484,7 @@ def test_an_empty_consumer_group_stays_as_it_is_when_a_join_is_rejected() -> Non
 
 
 @pytest.mark.parametrize(
-    ("how", "error"),
+    ("fields", "error"),
     [
         ({"generation_id": 1}, ErrorCode.ILLEGAL_GENERATION),
         ({"generation_id": 9}, ErrorCode.ILLEGAL_GENERATION),
@@ -497,11 +495,13 @@ def test_an_empty_consumer_group_stays_as_it_is_when_a_join_is_rejected() -> Non
         ({"protocol_name": "roundrobin"}, ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
     ],
 )
-def test_a_sync_with_wrong_identity_or_protocol_is_rejected(how: dict[str, object], error: ErrorCode) -> None:
+def test_a_sync_with_wrong_identity_or_protocol_is_rejected(
+    fields: dict[str, object], error: ErrorCode
+) -> None:
     world, anna, _ = mixed()
-    asked: dict[str, object] = {"member_id": anna.member_id, "generation_id": anna.generation}
+    request: dict[str, object] = {"member_id": anna.member_id, "generation_id": anna.generation}
 
-    token = world.groups.sync(**{**asked, **how})  # type: ignore[arg-type]
+    token = world.groups.sync(**{**request, **fields})  # type: ignore[arg-type]
 
     assert world.groups.answers[token].error is error  # type: ignore[union-attr]
 
@@ -509,13 +509,13 @@ def test_a_sync_with_wrong_identity_or_protocol_is_rejected(how: dict[str, objec
 def test_a_sync_returns_the_partitions_and_the_protocol_of_the_request() -> None:
     world, anna, _ = mixed()
 
-    told = world.groups.synced(world.groups.sync(anna.member_id, anna.generation))
+    synced = world.groups.synced(world.groups.sync(anna.member_id, anna.generation))
     named = world.groups.synced(
         world.groups.sync(anna.member_id, anna.generation, protocol_type="consumer", protocol_name="range")
     )
 
-    assert assigned(told.assignment) == anna.owned and told.assignment[:2] == b"\0\3"
-    assert (told.protocol_type, told.protocol_name) == (None, None)
+    assert assigned(synced.assignment) == anna.owned and synced.assignment[:2] == b"\0\3"
+    assert (synced.protocol_type, synced.protocol_name) == (None, None)
     assert (named.protocol_type, named.protocol_name) == ("consumer", "range")
 
 
@@ -525,9 +525,9 @@ def test_an_old_member_is_assigned_in_its_own_version() -> None:
     metadata = subscription("a", version=0)
     joined = world.groups.joined(world.groups.join(protocols=[("range", metadata)]))
 
-    told = world.groups.synced(world.groups.sync(joined.member_id, joined.generation_id))
+    synced = world.groups.synced(world.groups.sync(joined.member_id, joined.generation_id))
 
-    assert told.assignment == b"\0\0\0\0\0\0\xff\xff\xff\xff"
+    assert synced.assignment == b"\0\0\0\0\0\0\xff\xff\xff\xff"
 
 
 def test_members_learn_of_a_new_target_when_they_heartbeat_or_sync() -> None:
@@ -564,7 +564,7 @@ def test_a_cooperative_member_that_has_to_revoke_syncs_and_joins_once_more() -> 
     assert ("rebalance", "g", anna.member_id) not in world.groups.timers
     anna.step()  # it has its assignment, gives up the rest, and joins again
     assert member(world, anna.member_id).state is MemberState.STABLE
-    assert owned_of(world.stay("m1", 2, owned={})) == {"a": [2, 3]}
+    assert partitions_in(world.stay("m1", 2, owned={})) == {"a": [2, 3]}
 
 
 def test_a_member_that_waits_for_partitions_rebalances_when_they_are_free() -> None:
@@ -575,9 +575,9 @@ def test_a_member_that_waits_for_partitions_rebalances_when_they_are_free() -> N
     for _ in range(4):
         anna.step()
     assert member(world, anna.member_id).state is MemberState.UNRELEASED_PARTITIONS
-    assert anna.heartbeat() is ErrorCode.NONE, "they are still with the other"
+    assert anna.heartbeat() is ErrorCode.NONE, "the other member still owns them"
 
-    consumer.beat()
+    consumer.heartbeat()
 
     assert anna.heartbeat() is ErrorCode.REBALANCE_IN_PROGRESS
     settle(anna)
@@ -611,7 +611,7 @@ def test_a_member_gives_up_topics_that_it_no_longer_reads_at_once() -> None:
 
     world.groups.join(anna.member_id, protocols=[("range", subscription("a"))])
 
-    assert world.group().state.value == "Assigning", "the new target is put off"
+    assert world.group().state.value == "Assigning", "the new target is deferred"
     assert topic_id("b") not in member(world, anna.member_id).held
 
 
@@ -658,25 +658,27 @@ def test_answers_with_owned_partitions_wait_until_these_are_committed() -> None:
 # ---- time --------------------------------------------------------------------------------------------------
 
 
-def test_a_member_that_is_silent_is_out() -> None:
+def test_a_member_that_is_silent_is_removed() -> None:
     world, anna, consumer = mixed()
     for _ in range(3):
         world.groups.advance(SESSION_MS - 1)
         assert anna.heartbeat() is ErrorCode.NONE
-        consumer.beat()
+        consumer.heartbeat()
 
     world.groups.advance(SESSION_MS)
 
     assert set(world.group().members) == {"m1"}
 
 
-def test_a_member_that_does_not_join_again_in_time_is_out() -> None:
+def test_a_member_that_does_not_join_again_in_time_is_removed() -> None:
     world, anna, consumer = mixed()
     world.join("m2", "a")
     left_ms = REBALANCE_MS
     while left_ms > 0:
-        assert anna.heartbeat() is ErrorCode.REBALANCE_IN_PROGRESS  # its time runs from the first one on
-        consumer.beat()
+        assert (
+            anna.heartbeat() is ErrorCode.REBALANCE_IN_PROGRESS
+        )  # its time to join runs from the first one on
+        consumer.heartbeat()
         world.groups.advance(min(left_ms, 5_000))
         left_ms -= 5_000
 
@@ -695,10 +697,12 @@ def test_the_time_for_a_join_runs_from_the_first_request_for_it() -> None:
     assert due_ms == world.groups.now_ms + REBALANCE_MS
     world.groups.advance(1_000)
     assert anna.heartbeat() is ErrorCode.REBALANCE_IN_PROGRESS
-    assert world.groups.timers[TimerKey("member-join", "g", anna.member_id)][0] == due_ms, "it is not moved"
+    assert world.groups.timers[TimerKey("member-join", "g", anna.member_id)][0] == due_ms, (
+        "a later heartbeat does not move it"
+    )
 
 
-def test_a_member_that_does_not_sync_in_time_is_out() -> None:
+def test_a_member_that_does_not_sync_in_time_is_removed() -> None:
     world = world_of()
     consumer = Client(world, "m1", "a")
     consumer.join()
@@ -707,12 +711,12 @@ def test_a_member_that_does_not_sync_in_time_is_out() -> None:
         assert joined.member_id in world.group().members
         world.groups.heartbeat(joined.member_id, joined.generation_id)
         world.groups.advance(5_000)
-        consumer.beat()
+        consumer.heartbeat()
 
     assert set(world.group().members) == {"m1"}
 
 
-def test_after_a_restart_members_have_their_sessions() -> None:
+def test_after_a_restart_each_member_has_its_session_timeout() -> None:
     world, anna, consumer = mixed()
 
     world.restart()
@@ -844,7 +848,7 @@ def test_descriptions_name_the_kind_of_group_and_the_members_protocols() -> None
         [("m1", False), (anna.member_id, True)],
     )
 
-    world.beat("m1", -1)
+    world.heartbeat("m1", -1)
 
     assert described() == ("classic", "", [])
 
@@ -857,7 +861,7 @@ def test_a_group_without_members_of_the_consumer_protocol_is_a_classic_group_tha
     commit(world, anna.member_id, anna.generation)
     epoch, length = world.group().group_epoch, len(world.groups.log)
 
-    world.beat("m1", -1)
+    world.heartbeat("m1", -1)
 
     assert world.written(length) == "8t 8t 7t 7t 6t 5t 5t 4t 3t 2"
     record = world.groups.log[-1]
@@ -876,14 +880,14 @@ def test_a_group_without_members_of_the_consumer_protocol_is_a_classic_group_tha
     assert world.groups.coordinator.shard.offsets.get("g", "a", 0) is not None
 
 
-@pytest.mark.parametrize("how", ["session", "revocation", "leave group"])
-def test_it_does_not_matter_how_the_last_consumer_member_leaves(how: str) -> None:
+@pytest.mark.parametrize("way", ["session", "revocation", "leave group"])
+def test_the_group_is_downgraded_however_the_last_consumer_member_leaves(way: str) -> None:
     world = world_of()
     consumer = Client(world, "m1", "a", rebalance_ms=5_000)
     consumer.join()
     anna = ClassicClient(world, "anna")
     anna.settle(4)
-    match how:
+    match way:
         case "session":
             settle(anna, consumer)
             for _ in range(10):
@@ -911,15 +915,17 @@ def test_a_group_that_may_not_be_a_classic_one_stays_a_consumer_group(
     anna, bert = ClassicClient(world, "anna"), ClassicClient(world, "bert")
     settle(anna, bert, consumer)
 
-    world.beat("m1", -1)
-    world.groups.advance(1)  # no member is left whose heartbeats would have a target made
+    world.heartbeat("m1", -1)
+    world.groups.advance(1)  # no consumer member is left whose heartbeat would make a target
     settle(anna, bert)
 
     assert set(world.group().members) == {anna.member_id, bert.member_id}
     check_shares(world, anna, bert)
     anna.leave()
     is_classic_now = policy.allows_downgrade and max_size == 1
-    assert (world.groups.state() is not GroupState.DEAD) == is_classic_now, "the next that goes asks again"
+    assert (world.groups.state() is not GroupState.DEAD) == is_classic_now, (
+        "the next member that leaves may downgrade it"
+    )
 
 
 def test_a_group_that_loses_all_its_members_stays_a_consumer_group() -> None:
@@ -938,7 +944,7 @@ def test_a_static_member_that_comes_back_as_a_classic_one_just_takes_its_place()
     consumer = Client(world, "m1", "a", instance="one")
     consumer.join()
     settle(bert, consumer)
-    world.beat("m1", -2, instance="one")
+    world.heartbeat("m1", -2, instance="one")
     again = ClassicClient(world, "anna", instance="one")
     epoch, length = world.group().group_epoch, len(world.groups.log)
 
@@ -970,7 +976,7 @@ def test_a_static_member_that_comes_back_with_other_topics_makes_the_classic_gro
     assert again.owned["b"] == [0, 1]
 
 
-def test_a_static_member_that_comes_back_while_others_are_on_their_way_makes_it_rebalance() -> None:
+def test_a_static_member_that_comes_back_while_others_wait_for_partitions_starts_a_rebalance() -> None:
     world = world_of()
     consumer = Client(world, "m1", "a", instance="one")
     consumer.join()
@@ -980,7 +986,9 @@ def test_a_static_member_that_comes_back_while_others_are_on_their_way_makes_it_
 
     again.step()
 
-    assert world.groups.state() is GroupState.PREPARING_REBALANCE, "else both had them"
+    assert world.groups.state() is GroupState.PREPARING_REBALANCE, (
+        "otherwise two members would own the same partitions"
+    )
     settle(again, bert)
     check_shares(world, bert, again)
 
@@ -1005,7 +1013,7 @@ def test_a_downgrade_that_does_not_fit_into_one_batch_does_not_happen() -> None:
     members = [ClassicClient(world, f"c{number}", *topics) for number in range(7)]
     settle(*members, consumer)
 
-    world.beat("m1", -1)
+    world.heartbeat("m1", -1)
 
     assert len(world.group().members) == 7
 
@@ -1032,7 +1040,7 @@ def test_a_static_member_whose_group_would_not_fit_into_one_batch_does_not_chang
 # ---- both directions, and the log --------------------------------------------------------------------------
 
 
-def test_up_down_and_up_again() -> None:
+def test_a_group_is_upgraded_and_downgraded_again_and_again() -> None:
     world = world_of()
     anna, bert = ClassicClient(world, "anna"), ClassicClient(world, "bert")
     classic_group(world, anna, bert)
@@ -1042,7 +1050,7 @@ def test_up_down_and_up_again() -> None:
         consumer.join()
         settle(anna, bert, consumer)
         check_shares(world, anna, bert, consumer)
-        world.beat(consumer.member_id, -1)
+        world.heartbeat(consumer.member_id, -1)
         settle(anna, bert)
         check_shares(world, anna, bert)
         assert world.groups.state() is GroupState.STABLE
@@ -1058,7 +1066,7 @@ def test_the_timeline_goes_on_in_the_other_kind_of_group() -> None:
     classic_group(world, anna)
 
     world.join("m1", "a", client_id="new")
-    world.beat("m1", -1, client_id="new")
+    world.heartbeat("m1", -1, client_id="new")
     settle(anna)
 
     group = world.groups.coordinator.shard.classic_group("g")
@@ -1082,13 +1090,13 @@ def test_the_timeline_has_the_events_of_classic_members_in_a_consumer_group() ->
     settle(consumer, anna)
     world.groups.leave(MemberIdentity(anna.member_id, reason="the end of work"))
 
-    told = [
+    events = [
         (one.cause, one.client_id, one.reason)
         for each in world.group().timeline.last()
         for one in each.events
     ]
 
-    assert told[1:] == [
+    assert events[1:] == [
         (Cause.MEMBER_JOINED, "anna", ""),
         (Cause.MEMBER_JOINED, "bert", ""),
         (Cause.SUBSCRIPTION_CHANGED, "anna", "more to do"),
@@ -1111,7 +1119,7 @@ def test_the_timeline_names_the_members_that_were_too_slow(phase: str, cause: Ca
         anna.heartbeat()
         world.stay("m2", world.group().members["m2"].member_epoch)
         world.groups.advance(5_000)
-        consumer.beat()
+        consumer.heartbeat()
 
     events = [one for each in world.group().timeline.last() for one in each.events]
     assert (cause, anna.member_id) in [(one.cause, one.member_id) for one in events]

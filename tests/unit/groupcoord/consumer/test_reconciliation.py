@@ -51,7 +51,7 @@ class Case(NamedTuple):
     changed: bool = False
 
 
-def said(*topics: tuple[bytes, list[int]]) -> list[TopicPartitions]:
+def assigned_to(*topics: tuple[bytes, list[int]]) -> list[TopicPartitions]:
     return [TopicPartitions(*topic) for topic in topics]
 
 
@@ -70,13 +70,13 @@ CASES = {
     "stable, the target has less: revoke in the old epoch": Case(
         member(STABLE, 10, HAS_12), member(UNREVOKED, 10, {A: {2: 10}}, {A: {1: 10}}), TARGET_23
     ),
-    "stable, what is to go is reported gone already": Case(
+    "stable, the partitions to revoke are reported as revoked already": Case(
         member(STABLE, 10, HAS_12),
         member(STABLE, 11, {A: {2: 10, 3: 11}}),
         TARGET_23,
-        owned=said((A, [2])),
+        owned=assigned_to((A, [2])),
     ),
-    "stable, the new ones are others' still": Case(
+    "stable, other members still own the new ones": Case(
         member(STABLE, 10, {A: {2: 10}}), member(UNRELEASED, 11, {A: {2: 10}}), TARGET_23, others={A: [3]}
     ),
     "stable, some of the new ones are free": Case(
@@ -93,12 +93,12 @@ CASES = {
         subscribed=frozenset({A}),
         changed=True,
     ),
-    "stable, a topic that is no longer subscribed, reported gone": Case(
+    "stable, a topic that is no longer subscribed is reported as revoked": Case(
         member(STABLE, 10, {A: {1: 10}, B: {1: 10}}),
         member(STABLE, 10, {A: {1: 10}}),
         {A: frozenset({1}), B: frozenset({1})},
         target_epoch=10,
-        owned=said((A, [1])),
+        owned=assigned_to((A, [1])),
         subscribed=frozenset({A}),
         changed=True,
     ),
@@ -109,53 +109,53 @@ CASES = {
         target_epoch=10,
         changed=True,
     ),
-    "stable, an unsubscribed topic of a newer target is nothing": Case(
+    "stable, a newer target of topics that are not subscribed is empty": Case(
         member(STABLE, 10, {A: {1: 10}}),
         member(UNREVOKED, 10, {}, {A: {1: 10}}),
         {A: frozenset({1}), B: frozenset({1})},
         subscribed=frozenset(),
     ),
-    "unrevoked, it does not say what it owns": Case(
+    "unrevoked, it does not report what it owns": Case(
         member(UNREVOKED, 10, {A: {2: 10}}, {A: {1: 10}}),
         member(UNREVOKED, 10, {A: {2: 10}}, {A: {1: 10}}),
         TARGET_23,
     ),
-    "unrevoked, it owns one of them still": Case(
+    "unrevoked, it still owns one of them": Case(
         member(UNREVOKED, 10, {A: {2: 10}}, {A: {0: 10, 1: 10}}),
         member(UNREVOKED, 10, {A: {2: 10}}, {A: {0: 10, 1: 10}}),
         TARGET_23,
-        owned=said((A, [1, 2])),
+        owned=assigned_to((A, [1, 2])),
     ),
     "unrevoked, all are gone": Case(
         member(UNREVOKED, 10, {A: {2: 10}}, {A: {0: 10, 1: 10}}),
         member(STABLE, 11, {A: {2: 10, 3: 11}}),
         TARGET_23,
-        owned=said((A, [2])),
+        owned=assigned_to((A, [2])),
     ),
     "unrevoked, all are gone, the newest target takes more": Case(
         member(UNREVOKED, 10, {A: {2: 10, 4: 9}}, {A: {1: 10}}),
         member(UNREVOKED, 10, {A: {2: 10}}, {A: {4: 9}}),
         TARGET_23,
         target_epoch=12,
-        owned=said((A, [2, 4])),
+        owned=assigned_to((A, [2, 4])),
     ),
     "unrevoked, all are gone, the newest target gives one back": Case(
         member(UNREVOKED, 10, {A: {2: 10}}, {A: {1: 10}}),
         member(STABLE, 12, {A: {1: 12, 2: 10}}),
         {A: frozenset({1, 2})},
         target_epoch=12,
-        owned=said((A, [2])),
+        owned=assigned_to((A, [2])),
         others={},
     ),
     "unrevoked, and the subscription changes": Case(
         member(UNREVOKED, 10, {A: {2: 10}, B: {5: 8}}, {A: {1: 10}}),
         member(UNREVOKED, 10, {A: {2: 10}}, {A: {1: 10}, B: {5: 8}}),
         TARGET_23,
-        owned=said((A, [1, 2]), (B, [5])),
+        owned=assigned_to((A, [1, 2]), (B, [5])),
         subscribed=frozenset({A}),
         changed=True,
     ),
-    "unreleased, still others'": Case(
+    "unreleased, others still own the rest": Case(
         member(UNRELEASED, 11, {A: {2: 10}}),
         member(UNRELEASED, 11, {A: {2: 10}}),
         TARGET_23,
@@ -177,7 +177,7 @@ CASES = {
         target_epoch=12,
         others={A: [3]},
     ),
-    "a state of the future, owning nothing": Case(
+    "unknown state, it owns nothing": Case(
         member(UNKNOWN, 10, {}), member(STABLE, 11, {A: {2: 11, 3: 11}}), TARGET_23, owned=[]
     ),
 }
@@ -208,7 +208,7 @@ def test_a_step_towards_the_target(name: str) -> None:
         assert after.previous_member_epoch in (case.before.previous_member_epoch, after.member_epoch)
 
 
-@pytest.mark.parametrize("owned", [None, said((A, [1]))])
+@pytest.mark.parametrize("owned", [None, assigned_to((A, [1]))])
 def test_a_member_in_an_unknown_state_is_fenced_until_it_owns_nothing(
     owned: list[TopicPartitions] | None,
 ) -> None:
@@ -240,7 +240,7 @@ def test_members_that_report_come_to_their_targets_and_no_partition_has_two_owne
                 return max(one.member_epoch, 0)
         return NO_OWNER
 
-    def beat(name: str) -> None:
+    def heartbeat(name: str) -> None:
         before = members[name]
         members[name] = reconcile(
             before,
@@ -248,7 +248,7 @@ def test_members_that_report_come_to_their_targets_and_no_partition_has_two_owne
             target=targets[name],
             subscribed_ids=frozenset({A}),
             owner_epoch=owner_epoch,
-            owned=said((A, sorted(reported[name]))) if random.random() < 0.7 else None,
+            owned=assigned_to((A, sorted(reported[name]))) if random.random() < 0.7 else None,
             subscription_changed=False,
         )
         assert before.member_epoch <= members[name].member_epoch <= epoch
@@ -268,10 +268,10 @@ def test_members_that_report_come_to_their_targets_and_no_partition_has_two_owne
             wanted = frozenset(partition for partition, owner in enumerate(owners) if owner == name)
             targets[name] = {A: wanted} if wanted else {}
         for _ in range(random.randint(0, 12)):
-            beat(random.choice("abcd"))
+            heartbeat(random.choice("abcd"))
     for _ in range(60):
         for name in members:
-            beat(name)
+            heartbeat(name)
 
     assert all(one.is_reconciled_to(epoch) for one in members.values())
     assert {name: without_epochs(one.assigned) for name, one in members.items()} == targets

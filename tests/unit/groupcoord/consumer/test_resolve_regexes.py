@@ -18,7 +18,7 @@ from ottla.groupcoord.topics_view import ListedTopics, TopicInfo
 
 @dataclass
 class SlowProcessor:
-    """A clock on which each look is that much later than the one before."""
+    """A clock that advances by `step_s` each time it is read."""
 
     step_s: float
     now_s: float = 0.0
@@ -47,7 +47,7 @@ def test_there_is_a_pause_after_each_slice() -> None:
     assert len(list(steps(work, lambda: 0.0))) == 0
     pauses = len(list(steps(work, SlowProcessor(SLICE_CPU_S / 10))))
 
-    assert 20 < pauses < 35  # nine looks a slice, eight names each
+    assert 20 < pauses < 35  # the clock is read some nine times a slice, after eight names each
     assert len(resolved(work, SlowProcessor(SLICE_CPU_S / 10)).topics["t.*"]) == 2_000
 
 
@@ -57,7 +57,7 @@ def test_an_expression_that_takes_too_much_is_given_up_and_the_next_one_is_match
 
     result = resolved(work, processor)
 
-    assert result.given_up == {"t.*", "t1"} and result.topics == {}  # 250 looks for each
+    assert result.given_up == {"t.*", "t1"} and result.topics == {}  # the clock is read 250 times for each
     few = ResolveRegexes(
         group_id="g",
         client_host="/h",

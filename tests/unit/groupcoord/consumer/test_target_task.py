@@ -10,7 +10,8 @@ from ottla.groupcoord.coordinator_config import CoordinatorConfig
 from ottla.groupcoord.effects import Append
 from ottla.groupcoord.shard import GroupShard
 from ottla.groupcoord.topics_view import ListedTopics, TopicInfo
-from tests.unit.groupcoord.consumer.consumer_world import Client, ConsumerWorld, owned_of, settle, topic_id
+from tests.unit.groupcoord.consumer.consumer_world import Client, ConsumerWorld, settle
+from tests.unit.groupcoord.topic_ids import partitions_in, topic_id
 
 
 def large_world(interval_ms: int = 0) -> ConsumerWorld:
@@ -33,17 +34,17 @@ def test_a_member_that_joins_has_no_partitions_until_the_target_is_there() -> No
     joined = world.join("m1", "a")
     world.groups.advance(0)
 
-    assert (joined.member_epoch, owned_of(joined)) == (1, {})
+    assert (joined.member_epoch, partitions_in(joined)) == (1, {})
     assert world.group().state is ConsumerGroupState.ASSIGNING and len(world.held) == 1
     since = len(world.groups.log)
     world.release_tasks()
     assert world.written(since) == "7 6"
-    told = world.stay("m1", 1)
-    assert (told.member_epoch, owned_of(told)) == (2, {"a": [0, 1, 2, 3]})
+    answer = world.stay("m1", 1)
+    assert (answer.member_epoch, partitions_in(answer)) == (2, {"a": [0, 1, 2, 3]})
     assert not any(key.purpose == "assign" for key in world.groups.timers)
 
 
-def test_the_topics_of_the_first_member_count_before_it_has_joined() -> None:
+def test_the_size_of_a_group_includes_the_topics_of_the_member_that_joins() -> None:
     topics = [TopicInfo(bytes(14) + number.to_bytes(2), f"t{number}", 1) for number in range(20)]
     size = 20 * (1 + TOPIC_COUNTS)
 
@@ -123,7 +124,7 @@ def test_a_target_for_an_earlier_group_of_this_name_is_dropped() -> None:
     assert world.group().assignment_epoch == 2
 
 
-def test_members_share_all_in_the_end() -> None:
+def test_the_members_of_a_large_group_share_all_partitions_in_the_end() -> None:
     world = large_world()
     clients = [Client(world, f"m{number}", "a") for number in range(3)]
     for client in clients:

@@ -70,7 +70,7 @@ def marker(type_: ControlType, *, producer: int, at: int = 0) -> bytes:
     return bytes(build_marker(end, producer_id=producer, producer_epoch=0, timestamp_ms=0, base_offset=at))
 
 
-def read_body(batch: bytes) -> bytes:
+def body_of(batch: bytes) -> bytes:
     return batch[HEADER_SIZE:]
 
 
@@ -103,7 +103,7 @@ LOGS: dict[str, tuple[list[bytes], int | None]] = {
         [batch(offset(2), producer=7), marker(COMMIT, producer=8)],
         None,
     ),
-    "a plain commit beats a transaction that wrote before it": (
+    "a plain commit overrides a transaction that wrote before it": (
         [batch(offset(2), producer=7), batch(offset(3)), marker(COMMIT, producer=7)],
         3,
     ),
@@ -120,7 +120,7 @@ LOGS: dict[str, tuple[list[bytes], int | None]] = {
         [batch(offset(2), producer=7), batch(offset(None)), marker(COMMIT, producer=7)],
         None,
     ),
-    "a transaction may write again after it was beaten": (
+    "a transaction may write again after a plain commit": (
         [
             batch(offset(2), producer=7),
             batch(offset(3)),
@@ -136,7 +136,10 @@ LOGS: dict[str, tuple[list[bytes], int | None]] = {
         [batch(offset(1)), *(raw_batch((n.to_bytes(2) + b"\0\1g", b"\0\0", 0, ())) for n in (9, 17, 99))],
         1,
     ),
-    "a value that is none": ([batch(offset(1)), raw_batch((encode_key(offset(1)), b"\0\4", 0, ()))], None),
+    "an unreadable value hides the offset before it": (
+        [batch(offset(1)), raw_batch((encode_key(offset(1)), b"\0\4", 0, ()))],
+        None,
+    ),
 }
 
 
@@ -146,7 +149,7 @@ def test_a_load_keeps_the_records_that_count(batches: list[bytes], expected: int
 
 
 @pytest.mark.parametrize("compression", list(Compression))
-def test_batches_of_every_compression(compression: Compression) -> None:
+def test_batches_of_every_compression_are_loaded(compression: Compression) -> None:
     shard = load(batch(offset(1), offset(2), compression=compression))
 
     assert committed(shard) == 2
@@ -177,7 +180,7 @@ def test_bytes_that_are_no_log_are_rejected(position: int, content: bytes) -> No
 
 
 @pytest.mark.parametrize("count", [-1, 2, 2**31 - 1])
-def test_a_batch_that_counts_more_or_fewer_records_than_it_has_is_refused(count: int) -> None:
+def test_a_batch_that_counts_more_or_fewer_records_than_it_has_is_rejected(count: int) -> None:
     changed = bytearray(batch(offset(1)))
     struct.pack_into(">i", changed, 57, count)
 
@@ -257,15 +260,15 @@ def test_a_scan_pauses_regularly_and_can_be_ended_there() -> None:
 
 
 def bomb(row: bytes, count: int, attributes: int = 0) -> bytes:
-    """Return one batch of some kB with the same record again and again."""
+    """Return a compressed batch of some kB with `count` copies of a record."""
     attributes |= Compression.ZSTD
     header = BatchHeader(0, 0, 0, 2, 0, attributes, count - 1, 0, 0, 7, 0, -1, count)
     return bytes(seal_batch(header, compress(Compression.ZSTD, row * count)))
 
 
-USUAL = read_body(batch(offset(1)))
-UNUSUAL = read_body(bytes(build_batch([(encode_key(offset(1)), encode_value(offset(1)), 0, [("h", b"")])])))
-MARKER = read_body(marker(ControlType.COMMIT, producer=7))
+USUAL = body_of(batch(offset(1)))
+UNUSUAL = body_of(bytes(build_batch([(encode_key(offset(1)), encode_value(offset(1)), 0, [("h", b"")])])))
+MARKER = body_of(marker(ControlType.COMMIT, producer=7))
 
 
 @pytest.mark.parametrize(
@@ -277,7 +280,7 @@ MARKER = read_body(marker(ControlType.COMMIT, producer=7))
     ],
     ids=["usual records", "records with headers", "markers"],
 )
-def test_a_batch_that_opens_into_much_is_read_a_piece_at_a_time(
+def test_a_small_batch_that_decompresses_to_many_bytes_is_read_a_piece_at_a_time(
     row: bytes, attributes: int, size_bytes: int
 ) -> None:
     count = size_bytes // len(row)

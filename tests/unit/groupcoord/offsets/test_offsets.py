@@ -94,7 +94,7 @@ def test_a_commit_from_outside_makes_a_group_without_a_type() -> None:
     assert world.state() is GroupState.EMPTY
 
 
-def test_all_offsets_of_a_group_and_none_of_another() -> None:
+def test_a_fetch_of_all_topics_returns_only_the_offsets_of_its_group() -> None:
     world = GroupWorld()
     commit(world, [OffsetToCommit("t", 0, 1), OffsetToCommit("t", 1, 2), OffsetToCommit("u", 0, -3)])
 
@@ -122,7 +122,7 @@ def test_the_last_of_two_offsets_for_one_partition_counts() -> None:
 
 
 @pytest.mark.parametrize(
-    ("how", "error"),
+    ("fields", "error"),
     [
         ({}, ErrorCode.UNKNOWN_MEMBER_ID),
         ({"generation_id": 1}, ErrorCode.UNKNOWN_MEMBER_ID),
@@ -133,19 +133,19 @@ def test_the_last_of_two_offsets_for_one_partition_counts() -> None:
         ({"generation_id": 1, "member_id": "leader"}, ErrorCode.NONE),
     ],
 )
-def test_only_members_of_the_generation_commit_while_a_group_has_members_gotcha_24(
-    how: dict[str, object], error: ErrorCode
+def test_trap_24_only_members_of_the_generation_commit_while_a_group_has_members(
+    fields: dict[str, object], error: ErrorCode
 ) -> None:
     world = GroupWorld()
     leader, _ = world.stable_group(2)
-    if how.get("member_id") == "leader":
-        how = {**how, "member_id": leader}
+    if fields.get("member_id") == "leader":
+        fields = {**fields, "member_id": leader}
 
-    assert commit(world, **how) is error  # type: ignore[arg-type]
+    assert commit(world, **fields) is error  # type: ignore[arg-type]
     assert fetch(world) == ({} if error else {"t": {0: 42}})
 
 
-def test_commits_are_taken_while_members_join_and_not_while_the_assignment_is_awaited_gotcha_22() -> None:
+def test_trap_22_commits_are_accepted_while_members_join_and_not_while_the_assignment_is_awaited() -> None:
     world = GroupWorld()
     (leader,) = world.stable_group(1)
     token = world.join()
@@ -199,7 +199,7 @@ def test_an_offset_with_too_much_metadata_does_not_hinder_the_others() -> None:
     assert fetch(world) == {"t": {1: 2}}
 
 
-def test_a_commit_that_is_larger_than_a_batch_is_refused_whole() -> None:
+def test_a_commit_that_is_larger_than_a_batch_is_rejected_whole() -> None:
     world = GroupWorld(CoordinatorConfig(max_batch_bytes=1_000))
 
     error = commit(world, [OffsetToCommit("t", n, 1) for n in range(50)])
@@ -263,7 +263,7 @@ def delete_groups(world: GroupWorld, *group_ids: str) -> list[ErrorCode]:
     return [error for _, error in answer.errors]
 
 
-def test_empty_groups_are_deleted_with_their_offsets_gotcha_25() -> None:
+def test_trap_25_empty_groups_are_deleted_with_their_offsets() -> None:
     world = GroupWorld()
     world.stable_group(1)
     commit(world, group_id="h")
@@ -371,7 +371,7 @@ def test_a_group_may_have_a_retention_of_its_own_or_none(own_ms: int, is_left: b
     assert fetch(world) == ({"t": {0: 42}} if is_left else {})
 
 
-def test_an_empty_group_without_offsets_is_removed_at_the_next_look() -> None:
+def test_an_empty_group_without_offsets_is_removed_at_the_next_check() -> None:
     world = GroupWorld()
     world.leave(*world.stable_group(1))
     assert world.state() is GroupState.EMPTY

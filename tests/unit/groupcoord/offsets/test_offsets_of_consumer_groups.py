@@ -12,10 +12,11 @@ from ottla.groupcoord.effects import Refuse
 from ottla.groupcoord.offsets.offset_commands import OffsetFetch, OffsetToCommit, Producer, TxnOffsetCommit
 from ottla.groupcoord.offsets.offset_results import OffsetCommitResult, OffsetFetchResult
 from ottla.logstore.words.errors import ErrorCode
-from tests.unit.groupcoord.consumer.consumer_world import Client, ConsumerWorld, topic_id
+from tests.unit.groupcoord.consumer.consumer_world import Client, ConsumerWorld
 from tests.unit.groupcoord.consumer.test_migration import mixed
 from tests.unit.groupcoord.offsets.test_offsets import commit, delete_offsets, fetch
 from tests.unit.groupcoord.offsets.test_transactional_offsets import P, commit_in
+from tests.unit.groupcoord.topic_ids import topic_id
 
 OTHER_ID = b"another topic id"
 
@@ -33,19 +34,19 @@ def commit_alone(
 ) -> None:
     """Commit as the only member, or from outside a group without members."""
     members = world.group().members if world.groups.coordinator.shard.consumer_group("g") else {}
-    who = {"member_id": "m1", "generation_id": members["m1"].member_epoch} if members else {}
+    identity = {"member_id": "m1", "generation_id": members["m1"].member_epoch} if members else {}
     offsets = [OffsetToCommit(topic, 0, offset, topic_id=topic_id_)]
-    assert commit(world.groups, offsets, **who) is ErrorCode.NONE  # type: ignore[arg-type]
+    assert commit(world.groups, offsets, **identity) is ErrorCode.NONE  # type: ignore[arg-type]
 
 
-def fetched(world: ConsumerWorld, member_id: str | None, epoch: int, **how: object) -> ErrorCode:
+def fetched(world: ConsumerWorld, member_id: str | None, epoch: int, **fields: object) -> ErrorCode:
     command = OffsetFetch(
         token=world.groups.token(),
         group_id="g",
         topics=[("a", [0])],
         member_id=member_id,
         member_epoch=epoch,
-        **how,  # type: ignore[arg-type]
+        **fields,  # type: ignore[arg-type]
     )
     answer = world.groups.ask(command)
     return answer.error if isinstance(answer, Refuse) else ErrorCode.NONE
@@ -93,10 +94,10 @@ def test_groups_that_are_no_consumer_groups_do_not_check_the_member_of_a_fetch()
 
 
 def test_a_fetch_by_topic_id_returns_no_offset_of_another_topic_of_that_name(world: ConsumerWorld) -> None:
-    def shown(committed_for: bytes, asked_for: bytes) -> int:
+    def shown(committed_for: bytes, wanted: bytes) -> int:
         commit_alone(world, topic_id_=committed_for)
         command = OffsetFetch(
-            token=world.groups.token(), group_id="g", topics=[("a", [0])], topic_ids={"a": asked_for}
+            token=world.groups.token(), group_id="g", topics=[("a", [0])], topic_ids={"a": wanted}
         )
         answer = world.groups.ask(command)
         assert isinstance(answer, OffsetFetchResult)
@@ -131,11 +132,11 @@ def test_producers_commit_for_members_of_the_epoch(
     if is_newest and error is ErrorCode.ILLEGAL_GENERATION:
         error = ErrorCode.STALE_MEMBER_EPOCH  # KIP-1319
 
-    told = commit_in(
+    result = commit_in(
         world.groups, member_id=member_id, generation_id=epoch, topics=("a",), is_newest=is_newest
     )
 
-    assert told is error
+    assert result is error
     assert fetch(world.groups) == {}
     world.groups.end_transaction(P.producer_id, committed=True)
     world.restart()
@@ -146,7 +147,7 @@ def test_producers_commit_in_an_older_epoch_for_partitions_the_member_has_had_si
     world = ConsumerWorld()
     first, second = Client(world, "m1", "a"), Client(world, "m2", "a")
     for one in (first, second, first, second, first, second):
-        one.join() if one.epoch == 0 else one.beat()
+        one.join() if one.epoch == 0 else one.heartbeat()
     assert (first.epoch, first.owned, second.owned) == (3, {"a": [0, 1]}, {"a": [2, 3]})
 
     def in_epoch(epoch: int, partition: int) -> ErrorCode:
@@ -248,32 +249,32 @@ SHORT = CoordinatorConfig(
 )
 
 
-def live(world: ConsumerWorld, milliseconds: int) -> None:
-    """Advance the clock for a member that is never silent for long."""
+def advance_with_heartbeats(world: ConsumerWorld, milliseconds: int) -> None:
+    """Advance the clock, with a heartbeat of "m1" every 20 seconds."""
     for _ in range(milliseconds // 20_000):
         world.groups.advance(20_000)
         world.stay("m1", 2)
 
 
-def test_offsets_of_topics_that_no_member_reads_expire_since_their_commit() -> None:
+def test_offsets_of_topics_that_no_member_reads_expire_after_their_commit() -> None:
     world = ConsumerWorld(SHORT)
     world.join("m1", "a")
     commit_alone(world, "a")
     commit_alone(world, "b")
 
-    live(world, 80_000)
+    advance_with_heartbeats(world, 80_000)
     before = fetch(world.groups)
-    live(world, 40_000)
+    advance_with_heartbeats(world, 40_000)
 
     assert before == {"a": {0: 42}, "b": {0: 42}}
     assert fetch(world.groups) == {"a": {0: 42}}
 
 
-def test_offsets_of_an_empty_consumer_group_expire_since_their_commit_and_the_group_with_them() -> None:
+def test_offsets_of_an_empty_consumer_group_expire_after_their_commit_and_the_group_with_them() -> None:
     world = ConsumerWorld(SHORT)
     world.join("m1", "a")
     commit_alone(world, "a")
-    live(world, 80_000)
+    advance_with_heartbeats(world, 80_000)
     commit_alone(world, "b")
     world.stay("m1", -1)
     since = len(world.groups.log)
@@ -302,7 +303,7 @@ def test_offsets_of_a_consumer_group_that_a_transaction_may_still_change_do_not_
     assert fetch(world.groups) == {} and not world.groups.coordinator.shard.groups
 
 
-def test_an_empty_consumer_group_without_offsets_is_removed_at_the_next_look() -> None:
+def test_an_empty_consumer_group_without_offsets_is_removed_at_the_next_check() -> None:
     world = ConsumerWorld(SHORT)
     world.join("m1", "a")
     world.groups.advance(30_000)

@@ -178,7 +178,7 @@ def test_producers_that_name_no_member_may_commit_whatever_the_group_does(world:
 @pytest.mark.parametrize(
     ("member_id", "generation_id", "instance", "error"),
     [
-        ("stranger", 1, None, ErrorCode.UNKNOWN_MEMBER_ID),
+        ("unknown", 1, None, ErrorCode.UNKNOWN_MEMBER_ID),
         ("", 1, None, ErrorCode.UNKNOWN_MEMBER_ID),
         ("", -1, "nobody", ErrorCode.UNKNOWN_MEMBER_ID),
         ("member", 2, None, ErrorCode.ILLEGAL_GENERATION),
@@ -208,8 +208,21 @@ def test_a_group_that_does_not_exist_has_no_generation(world: GroupWorld) -> Non
 
 
 def test_an_offset_with_too_much_metadata_is_rejected_alone(world: GroupWorld) -> None:
-    assert commit_in(world, metadata="m" * 4_097) is ErrorCode.OFFSET_METADATA_TOO_LARGE
-    assert world.log == []
+    command = TxnOffsetCommit(
+        token=world.token(),
+        group_id="g",
+        generation_id=-1,
+        member_id="",
+        offsets=[OffsetToCommit("t", 0, 1, -1, "m" * 4_097), OffsetToCommit("t", 1, 2)],
+        producer=P,
+    )
+
+    answer = world.ask(command)
+    world.end_transaction(P.producer_id, committed=True)
+
+    assert isinstance(answer, OffsetCommitResult)
+    assert answer.errors == [ErrorCode.OFFSET_METADATA_TOO_LARGE, ErrorCode.NONE]
+    assert fetch(world) == {"t": {1: 2}}
 
 
 def test_deleted_offsets_are_removed_with_their_pending_values(world: GroupWorld) -> None:

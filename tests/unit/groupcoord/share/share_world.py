@@ -5,7 +5,7 @@ kinds, a tombstone with a "t": 10 the member, 11 the group epoch, 13 and 12 the 
 member, 15 the states.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from ottla.groupcoord.admin_commands import DeleteGroups
 from ottla.groupcoord.admin_results import DeleteGroupsResult
@@ -14,10 +14,10 @@ from ottla.groupcoord.consumer.consumer_commands import TopicsChanged
 from ottla.groupcoord.consumer.executor_tasks import run_task
 from ottla.groupcoord.coordinator_config import CoordinatorConfig
 from ottla.groupcoord.effects import (
-    AskPersister,
     DeleteShareState,
     Effect,
     InitializeShareState,
+    PersisterRequest,
     Refuse,
     Result,
     RunTask,
@@ -41,10 +41,7 @@ from ottla.groupcoord.share_state.share_state_words import InitializeState, Shar
 from ottla.groupcoord.topics_view import ListedTopics, TopicInfo
 from ottla.logstore.words.errors import ErrorCode
 from tests.unit.groupcoord.group_world import GroupWorld
-
-
-def topic_id(name: str) -> bytes:
-    return name.encode().ljust(16, b"-")[:16]
+from tests.unit.groupcoord.topic_ids import topic_id, topic_name
 
 
 class Persister:
@@ -53,13 +50,13 @@ class Persister:
     def __init__(self) -> None:
         self.states: dict[SharePartitionKey, InitializeState] = {}
         self.fails: dict[tuple[str, int], ErrorCode] = {}  # by topic and partition
-        self.asked: list[AskPersister] = []
+        self.requests: list[PersisterRequest] = []
 
-    def answer(self, job: AskPersister) -> Command:
-        self.asked.append(job)
+    def answer(self, job: PersisterRequest) -> Command:
+        self.requests.append(job)
         results = []
         for request in job.requests:
-            name = request.key.topic_id.rstrip(b"-").decode()
+            name = topic_name(request.key.topic_id)
             error = self.fails.get((name, request.key.partition), ErrorCode.NONE)
             if error is ErrorCode.NONE:
                 if isinstance(request, InitializeState):
@@ -74,7 +71,7 @@ class Persister:
         found: dict[str, dict[int, int]] = {}
         for key, state in sorted(self.states.items(), key=lambda item: (item[0].topic_id, item[0].partition)):
             if key.group == group_id:
-                name = key.topic_id.rstrip(b"-").decode()
+                name = topic_name(key.topic_id)
                 found.setdefault(name, {})[key.partition] = state.start_offset
         return found
 
@@ -89,7 +86,7 @@ class ShareWorld:
         self.groups.take_tasks = self._take_jobs
         self.persister = Persister()
         self.holds_jobs = False
-        self.held: list[AskPersister] = []
+        self.held: list[PersisterRequest] = []
         self.holds_tasks = False
         self.tasks: list[RunTask] = []
         self._version = 0
@@ -144,7 +141,7 @@ class ShareWorld:
 
     # ---- members ----------------------------------------------------------------------------------------
 
-    def beat(
+    def heartbeat(
         self,
         member_id: str,
         epoch: int,
@@ -171,23 +168,23 @@ class ShareWorld:
         return answer
 
     def join(self, member_id: str, *names: str, group_id: str = "g") -> ShareGroupHeartbeatResult:
-        return self._heard(self.beat(member_id, 0, list(names), group_id=group_id))
+        return self._accepted(self.heartbeat(member_id, 0, list(names), group_id=group_id))
 
     def stay(self, member_id: str, epoch: int, *names: str, group_id: str = "g") -> ShareGroupHeartbeatResult:
-        return self._heard(self.beat(member_id, epoch, list(names) or None, group_id=group_id))
+        return self._accepted(self.heartbeat(member_id, epoch, list(names) or None, group_id=group_id))
 
     def leave(self, member_id: str, group_id: str = "g") -> ShareGroupHeartbeatResult:
-        return self._heard(self.beat(member_id, -1, group_id=group_id))
+        return self._accepted(self.heartbeat(member_id, -1, group_id=group_id))
 
     def refused(
-        self, member_id: str, epoch: int, names: Sequence[str] | None = None, **how: str
+        self, member_id: str, epoch: int, names: Sequence[str] | None = None, **fields: str
     ) -> ErrorCode:
-        answer = self.beat(member_id, epoch, names, **how)  # type: ignore[arg-type]
+        answer = self.heartbeat(member_id, epoch, names, **fields)  # type: ignore[arg-type]
         assert isinstance(answer, Refuse), answer
         return answer.error
 
     @staticmethod
-    def _heard(answer: ShareGroupHeartbeatResult | Refuse) -> ShareGroupHeartbeatResult:
+    def _accepted(answer: ShareGroupHeartbeatResult | Refuse) -> ShareGroupHeartbeatResult:
         assert isinstance(answer, ShareGroupHeartbeatResult), answer
         return answer
 
@@ -241,12 +238,12 @@ class ShareWorld:
     def states(self, group_id: str = "g") -> dict[str, dict[str, list[int]]]:
         """Return the initializing, initialized and deleting partitions of the group, by topic names."""
         states = self.group(group_id).states or ShareStates()
-        told = {
+        found = {
             "initializing": {name: sorted(numbers) for name, numbers in states.initializing.values()},
             "initialized": {name: sorted(numbers) for name, numbers in states.initialized.values()},
             "deleting": {name: [] for name in states.deleting.values()},
         }
-        return {what: some for what, some in told.items() if some}
+        return {name: some for name, some in found.items() if some}
 
     def written(self, since: int) -> str:
         """Return the kinds of the records since that length of the log."""
@@ -254,15 +251,3 @@ class ShareWorld:
             f"{SHARE_LAYOUTS[type(record)].kind}{'t' if record.value is None else ''}"
             for record in self.groups.log[since:]
         )
-
-
-def has(answer: ShareGroupHeartbeatResult) -> dict[str, list[int]] | None:
-    """Return the partitions in an answer."""
-    if answer.assignment is None:
-        return None
-    return {name.rstrip(b"-").decode(): list(partitions) for name, partitions in answer.assignment}
-
-
-def named(assigned: Mapping[bytes, Iterable[int]]) -> dict[str, list[int]]:
-    """Return the partitions by the names of their topics."""
-    return {topic.rstrip(b"-").decode(): sorted(partitions) for topic, partitions in assigned.items()}

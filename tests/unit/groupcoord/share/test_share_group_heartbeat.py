@@ -6,11 +6,12 @@ from ottla.groupcoord.consumer.executor_tasks import run_task
 from ottla.groupcoord.coordinator_config import CoordinatorConfig
 from ottla.groupcoord.effects import Refuse
 from ottla.logstore.words.errors import ErrorCode
-from tests.unit.groupcoord.share.share_world import ShareWorld, has
+from tests.unit.groupcoord.share.share_world import ShareWorld
+from tests.unit.groupcoord.topic_ids import partitions_in
 
 
 def refusal(world: ShareWorld, member: str, epoch: int, names: list[str] | None = None) -> tuple[str, str]:
-    answer = world.beat(member, epoch, names)
+    answer = world.heartbeat(member, epoch, names)
     assert isinstance(answer, Refuse), answer
     return answer.error.name, answer.detail
 
@@ -23,24 +24,24 @@ def test_the_first_member_gets_nothing_before_there_is_state() -> None:
 
     answer = world.join("m", "a")
 
-    assert (answer.member_epoch, answer.heartbeat_interval_ms, has(answer)) == (2, 5_000, {})
+    assert (answer.member_epoch, answer.heartbeat_interval_ms, partitions_in(answer)) == (2, 5_000, {})
     assert world.written(0) == "10 11 13 12 14 15 15"  # the last one follows the persister's answer
     assert world.states() == {"initialized": {"a": [0, 1, 2, 3]}}
     assert world.persister.starts() == {"a": {0: -1, 1: -1, 2: -1, 3: -1}}
 
 
-def test_the_next_heartbeat_brings_what_was_initialized() -> None:
+def test_the_next_heartbeat_assigns_the_partitions_that_were_initialized() -> None:
     world = ShareWorld()
     world.join("m", "a")
 
     answer = world.stay("m", 2)
 
-    assert (answer.member_epoch, has(answer)) == (3, {"a": [0, 1, 2, 3]})
-    assert has(world.stay("m", 3)) is None
-    assert has(world.stay("m", 3, "a")) == {"a": [0, 1, 2, 3]}  # a full request gets all partitions
+    assert (answer.member_epoch, partitions_in(answer)) == (3, {"a": [0, 1, 2, 3]})
+    assert partitions_in(world.stay("m", 3)) is None
+    assert partitions_in(world.stay("m", 3, "a")) == {"a": [0, 1, 2, 3]}  # a full request gets all partitions
 
 
-def test_members_share_partitions_when_there_are_more_of_them() -> None:
+def test_members_share_partitions_when_there_are_more_members_than_partitions() -> None:
     world = ShareWorld(topics={"one": 1})
     epochs = {name: world.join(name, "one").member_epoch for name in ("x", "y", "z")}
 
@@ -70,7 +71,7 @@ def test_a_topic_that_is_made_later_is_initialized_and_assigned() -> None:
     epoch = world.stay("m", epoch).member_epoch
     answer = world.stay("m", epoch)
 
-    assert has(answer) == {"a": [0], "later": [0, 1]}
+    assert partitions_in(answer) == {"a": [0], "later": [0, 1]}
 
 
 def test_new_partitions_are_initialized_and_the_old_ones_stay() -> None:
@@ -79,10 +80,10 @@ def test_new_partitions_are_initialized_and_the_old_ones_stay() -> None:
     world.set_topics({"a": 3})
 
     epoch = world.stay("m", epoch).member_epoch
-    asked = [request.key.partition for request in world.persister.asked[-1].requests]
+    partitions = [request.key.partition for request in world.persister.requests[-1].requests]
 
-    assert asked == [1, 2]
-    assert has(world.stay("m", epoch)) == {"a": [0, 1, 2]}
+    assert partitions == [1, 2]
+    assert partitions_in(world.stay("m", epoch)) == {"a": [0, 1, 2]}
 
 
 def test_a_member_that_joins_again_has_what_it_had() -> None:
@@ -92,7 +93,7 @@ def test_a_member_that_joins_again_has_what_it_had() -> None:
 
     answer = world.join("m", "a")
 
-    assert (answer.member_epoch, has(answer)) == (epoch, {"a": [0, 1, 2, 3]})
+    assert (answer.member_epoch, partitions_in(answer)) == (epoch, {"a": [0, 1, 2, 3]})
     assert len(world.groups.log) == length
 
 
@@ -102,7 +103,7 @@ def test_other_topics_are_a_new_epoch_at_once() -> None:
 
     answer = world.stay("m", epoch, "b")
 
-    assert (answer.member_epoch, has(answer)) == (epoch + 1, {"b": [0, 1]})
+    assert (answer.member_epoch, partitions_in(answer)) == (epoch + 1, {"b": [0, 1]})
 
 
 def test_a_target_waits_for_the_assignment_interval() -> None:
@@ -113,8 +114,8 @@ def test_a_target_waits_for_the_assignment_interval() -> None:
     world.groups.advance(1_000)
     late = world.stay("m", 2)
 
-    assert (early.member_epoch, has(early), world.group().group_epoch) == (2, None, 3)
-    assert (late.member_epoch, has(late)) == (3, {"a": [0, 1, 2, 3]})
+    assert (early.member_epoch, partitions_in(early), world.group().group_epoch) == (2, None, 3)
+    assert (late.member_epoch, partitions_in(late)) == (3, {"a": [0, 1, 2, 3]})
 
 
 def test_a_clock_that_was_set_back_delays_no_target() -> None:
@@ -122,7 +123,7 @@ def test_a_clock_that_was_set_back_delays_no_target() -> None:
     world.join("m", "a")
     world.groups.now_ms -= 3_600_000
 
-    assert has(world.stay("m", 2)) == {"a": [0, 1, 2, 3]}
+    assert partitions_in(world.stay("m", 2)) == {"a": [0, 1, 2, 3]}
 
 
 def test_a_large_target_is_made_in_a_thread() -> None:
@@ -137,10 +138,10 @@ def test_a_large_target_is_made_in_a_thread() -> None:
     world.holds_tasks = False
     world.groups.handle(run_task(world.tasks.pop(0).task))
 
-    assert has(world.stay("m", 2)) == {"a": [0, 1, 2, 3]}
+    assert partitions_in(world.stay("m", 2)) == {"a": [0, 1, 2, 3]}
 
 
-def test_a_quiet_group_notices_all_that_changes() -> None:
+def test_a_quiet_group_notices_a_new_topic() -> None:
     world = ShareWorld(topics={"a": 1})
     epoch = world.stay("m", world.join("m", "a", "b").member_epoch).member_epoch
     world.stay("m", epoch)
@@ -149,7 +150,7 @@ def test_a_quiet_group_notices_all_that_changes() -> None:
     world.set_topics({"a": 1, "b": 1})
     epoch = world.stay("m", epoch).member_epoch
 
-    assert has(world.stay("m", epoch)) == {"a": [0], "b": [0]}
+    assert partitions_in(world.stay("m", epoch)) == {"a": [0], "b": [0]}
 
 
 # ---- refusals ----------------------------------------------------------------------------------------------
@@ -173,8 +174,8 @@ def test_requests_that_no_share_group_could_take_are_rejected(
 
 
 @pytest.mark.parametrize(("group", "rack", "words"), [("", None, "GroupId"), ("g", " ", "RackId")])
-def test_blank_names_are_refused(group: str, rack: str | None, words: str) -> None:
-    answer = ShareWorld().beat("m", 0, ["a"], group_id=group, rack=rack)
+def test_blank_names_are_rejected(group: str, rack: str | None, words: str) -> None:
+    answer = ShareWorld().heartbeat("m", 0, ["a"], group_id=group, rack=rack)
 
     assert isinstance(answer, Refuse) and answer.detail == f"{words} can't be empty."
 
@@ -229,7 +230,7 @@ def test_a_full_group_takes_no_new_members() -> None:
 # ---- leaving -----------------------------------------------------------------------------------------------
 
 
-def test_who_leaves_is_gone_and_the_others_share_what_it_had() -> None:
+def test_a_member_that_leaves_is_removed_and_the_others_get_its_partitions() -> None:
     world = ShareWorld(topics={"a": 2})
     for name in ("x", "y"):
         world.join(name, "a")
@@ -239,12 +240,12 @@ def test_who_leaves_is_gone_and_the_others_share_what_it_had() -> None:
     answer = world.leave("x")
     left = world.stay("y", epochs["y"])
 
-    assert (answer.member_id, answer.member_epoch, has(answer)) == ("x", -1, None)
+    assert (answer.member_id, answer.member_epoch, partitions_in(answer)) == ("x", -1, None)
     assert world.written(length).startswith("14t 13t 10t 11")
-    assert has(left) == {"a": [0, 1]}
+    assert partitions_in(left) == {"a": [0, 1]}
 
 
-def test_a_silent_member_is_fenced() -> None:
+def test_a_silent_member_is_removed_after_its_session() -> None:
     world = ShareWorld()
     world.join("m", "a")
     world.groups.advance(44_999)
@@ -292,7 +293,7 @@ def test_states_that_were_being_initialized_at_a_restart_are_requested_again() -
 
     world.stay("m", 2)
 
-    assert has(world.stay("m", 2)) == {"a": [0, 1, 2, 3]}
+    assert partitions_in(world.stay("m", 2)) == {"a": [0, 1, 2, 3]}
 
 
 def test_each_change_of_a_group_is_counted_once() -> None:

@@ -3,7 +3,8 @@
 from ottla.groupcoord.coordinator_config import CoordinatorConfig
 from ottla.groupcoord.effects import Refuse
 from ottla.logstore.words.errors import ErrorCode
-from tests.unit.groupcoord.share.share_world import ShareWorld, has
+from tests.unit.groupcoord.share.share_world import ShareWorld
+from tests.unit.groupcoord.topic_ids import partitions_in
 
 ALL_OF_A = [0, 1, 2, 3]
 
@@ -41,18 +42,18 @@ def test_failed_states_are_requested_again_at_the_next_heartbeat() -> None:
 
     answer = world.stay("m", 2)
 
-    assert has(answer) == {"a": [0, 1, 3]}
+    assert partitions_in(answer) == {"a": [0, 1, 3]}
     assert world.states() == {"initialized": {"a": ALL_OF_A}}
 
 
-def test_states_are_begun_in_the_epoch_of_the_group() -> None:
+def test_states_are_initialized_in_the_epoch_of_the_group() -> None:
     world = ShareWorld()
     world.join("m", "a")
 
     assert {request.state_epoch for request in world.persister.states.values()} == {2}
 
 
-def test_states_that_began_for_a_deleted_group_are_deleted() -> None:
+def test_states_that_were_initialized_for_a_deleted_group_are_deleted() -> None:
     world = ShareWorld()
     world.holds_jobs = True
     world.join("m", "a")
@@ -70,7 +71,7 @@ def test_states_that_began_for_a_deleted_group_are_deleted() -> None:
 # ---- altering ----------------------------------------------------------------------------------------------
 
 
-def test_altering_makes_a_group_that_starts_there() -> None:
+def test_altered_offsets_create_a_group_and_are_its_start_offsets() -> None:
     world = ShareWorld()
 
     token = world.alter({"a": {0: 5, 3: 7}, "gone": {0: 1}, "b": {2: 1}})
@@ -108,11 +109,11 @@ def test_a_group_with_members_is_not_altered() -> None:
     world.join("m", "a")
 
     assert world.answer(world.alter({"a": {0: 1}})) == Refuse(
-        max(world.groups.asked), ErrorCode.NON_EMPTY_GROUP, "The group is not empty."
+        max(world.groups.requested), ErrorCode.NON_EMPTY_GROUP, "The group is not empty."
     )
 
 
-def test_an_alteration_waits_for_the_share_coordinators_and_is_answered_at_a_move() -> None:
+def test_an_alteration_waits_for_the_share_coordinators_and_is_answered_when_the_coordinator_moves() -> None:
     world = ShareWorld()
     world.holds_jobs = True
     token = world.alter({"a": {0: 5}})
@@ -157,7 +158,7 @@ def test_offsets_that_could_not_be_deleted_are_deleted_by_the_next_request() -> 
     assert world.states() == {"initialized": {"b": [0, 1]}}
 
 
-def test_partitions_that_are_just_begun_are_deleted_with_the_others() -> None:
+def test_partitions_that_are_being_initialized_are_deleted_with_the_others() -> None:
     world = ShareWorld(topics={"a": 1})
     epoch = world.join("m", "a").member_epoch
     world.set_topics({"a": 2})
@@ -217,7 +218,7 @@ def test_a_group_is_deleted_with_its_state() -> None:
     assert world.groups.coordinator.shard.groups_by_share_state == {}
 
 
-def test_a_group_whose_state_is_left_stays() -> None:
+def test_a_group_whose_state_could_not_be_deleted_stays() -> None:
     world = empty_group_with_states()
     world.persister.fails[("b", 0)] = ErrorCode.COORDINATOR_NOT_AVAILABLE
 
@@ -258,7 +259,7 @@ def test_a_deleted_topic_is_forgotten() -> None:
     assert world.states() == {"initialized": {"b": [0, 1]}}
 
 
-def test_a_topic_of_the_same_name_begins_anew() -> None:
+def test_a_topic_of_the_same_name_begins_without_states() -> None:
     world = ShareWorld()
     epoch = world.stay("m", world.join("m", "a").member_epoch).member_epoch
     world.set_topics({"a": 1, "b": 2}, {"a": b"another topic a-"})

@@ -190,7 +190,7 @@ class ShareStateWorld:
         self.carry_out(self.coordinator.start(self.now_ms))
         self.coordinator.check_invariants()
 
-    def after(self, milliseconds: int) -> None:
+    def advance(self, milliseconds: int) -> None:
         """Advance the clock; timers fire in their order."""
         end_ms = self.now_ms + milliseconds
         while due := [(at, key) for key, (at, _) in self.timers.items() if at <= end_ms]:

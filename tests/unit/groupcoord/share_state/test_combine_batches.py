@@ -50,7 +50,7 @@ def test_batches_are_combined_as_kafka_does(
 def test_combined_batches_have_the_highest_count_and_state_of_each_offset() -> None:
     random = Random(932)
     for _ in range(300):
-        said: dict[int, tuple[int, int]] = {}
+        expected: dict[int, tuple[int, int]] = {}
         known: tuple[StateBatch, ...] = ()
         start_offset = 0
         for _ in range(random.randrange(1, 12)):
@@ -59,11 +59,15 @@ def test_combined_batches_have_the_highest_count_and_state_of_each_offset() -> N
             known = combine_batches(known, written, start_offset)
             for one in written:
                 for offset in range(one.first_offset, one.last_offset + 1):
-                    said[offset] = max(said.get(offset, (-1, -1)), (one.delivery_count, one.delivery_state))
+                    expected[offset] = max(
+                        expected.get(offset, (-1, -1)), (one.delivery_count, one.delivery_state)
+                    )
 
             assert is_in_order(known)
-            assert no_neighbours_say_the_same(known)
-            assert opened(known) == {offset: each for offset, each in said.items() if offset >= start_offset}
+            assert no_neighbours_are_alike(known)
+            assert opened(known) == {
+                offset: each for offset, each in expected.items() if offset >= start_offset
+            }
 
 
 def some_batch(random: Random) -> StateBatch:
@@ -79,7 +83,7 @@ def opened(batches: tuple[StateBatch, ...]) -> dict[int, tuple[int, int]]:
     }
 
 
-def no_neighbours_say_the_same(batches: tuple[StateBatch, ...]) -> bool:
+def no_neighbours_are_alike(batches: tuple[StateBatch, ...]) -> bool:
     return not any(
         one.last_offset + 1 == later.first_offset and one[2:] == later[2:] for one, later in pairwise(batches)
     )

@@ -15,6 +15,7 @@ from ottla.groupcoord.share_state.share_state_records import SnapshotRecord, Upd
 from ottla.groupcoord.share_state.share_state_shard import UNKNOWN_INCARNATION
 from ottla.groupcoord.share_state.share_state_words import (
     InitializeState,
+    SharePartitionKey,
     StateBatch,
     StateRequest,
     WriteState,
@@ -127,7 +128,7 @@ def test_a_write_moves_no_epoch() -> None:
     assert world.write(batch(0, 9), leader_epoch=5, state_epoch=1).error is ErrorCode.NONE
 
 
-def test_a_leader_stays_fenced_when_the_state_begins_anew_and_is_written() -> None:
+def test_a_leader_stays_fenced_when_the_state_begins_again_and_is_written() -> None:
     world = ShareStateWorld()
     world.initialize()
     world.read(leader_epoch=5)
@@ -149,7 +150,7 @@ def test_a_read_of_the_same_leader_writes_nothing() -> None:
     assert len(world.rows) == before
 
 
-def test_a_state_that_begins_anew_fences_writers_of_the_earlier_one() -> None:
+def test_a_state_that_begins_again_fences_writers_of_the_earlier_one() -> None:
     world = ShareStateWorld()
     world.initialize(state_epoch=1)
     world.write(batch(0, 9), state_epoch=1)
@@ -189,7 +190,7 @@ def test_a_leader_that_has_read_a_state_goes_on_writing_when_the_coordinator_mov
 
     assert world.read().incarnation == UNKNOWN_INCARNATION
     assert world.write(batch(0, 9), state_epoch=1, incarnation=incarnation).error is ErrorCode.NONE
-    world.after(1)
+    world.advance(1)
     world.initialize(state_epoch=1)
     for known in (incarnation, UNKNOWN_INCARNATION):
         assert (
@@ -198,9 +199,8 @@ def test_a_leader_that_has_read_a_state_goes_on_writing_when_the_coordinator_mov
 
 
 @pytest.mark.parametrize("key", [key_of(topic=3), key_of(partition=2), key_of(partition=-1)])
-def test_partitions_that_do_not_exist_are_rejected(key: object) -> None:
+def test_partitions_that_do_not_exist_are_rejected(key: SharePartitionKey) -> None:
     world = ShareStateWorld()
-    assert isinstance(key, type(KEY))
 
     error = world.initialize(key).error
 
@@ -267,7 +267,7 @@ def test_states_of_topics_that_are_gone_are_removed_in_slices() -> None:
 
     world.handle(ForgetTopics(topic_ids=frozenset({topic_id(1), topic_id(3)})))
     at_once = len(world.states)
-    world.after(1)
+    world.advance(1)
 
     assert at_once == 11
     assert list(world.states) == [key_of("g0", 2)]
@@ -281,7 +281,7 @@ def test_long_names_of_groups_do_not_make_tombstones_too_many_for_a_batch() -> N
         world.initialize(key_of("g" * 300 + str(number)))
 
     world.handle(ForgetTopics(topic_ids=frozenset({topic_id(1)})))
-    world.after(1)
+    world.advance(1)
 
     assert not world.states
     assert len(world.batch_ends) == 9 + 9
@@ -301,12 +301,12 @@ def test_the_log_is_pruned_to_the_earliest_of_the_last_snapshots() -> None:
     world.initialize(other)
     for at in range(4):
         world.write(batch(at, at))
-    world.after(FIVE_MINUTES_MS)
+    world.advance(FIVE_MINUTES_MS)
     held_by_the_other = world.log_start_offset
 
     for at in range(4):
         world.write(batch(at, at), key=other)
-    world.after(FIVE_MINUTES_MS)
+    world.advance(FIVE_MINUTES_MS)
 
     assert (held_by_the_other, world.log_start_offset) == (1, 5)
     before = world.states
@@ -321,7 +321,7 @@ def test_nothing_is_pruned_twice() -> None:
     world.initialize()
     world.initialize(state_epoch=1)
 
-    world.after(3 * FIVE_MINUTES_MS)  # `PruneLog` of the same offset would fail in the world
+    world.advance(3 * FIVE_MINUTES_MS)  # the world rejects a second `PruneLog` of an offset
 
     assert world.log_start_offset == 1
 
@@ -333,12 +333,12 @@ def test_a_share_partition_without_writes_does_not_keep_the_log() -> None:
         world.initialize(key_of(partition=1), state_epoch=at)
         world.write(batch(at, at), key=key_of(partition=1), state_epoch=at)
 
-    world.after(FIVE_MINUTES_MS)
+    world.advance(FIVE_MINUTES_MS)
     first_round = len(world.rows)
-    world.after(FIVE_MINUTES_MS)
+    world.advance(FIVE_MINUTES_MS)
 
     assert world.log_start_offset == 21  # the new snapshot of the first, and then that of the second
-    assert first_round == 23 and len(world.rows) == 23, "all are cold already"
+    assert first_round == 23 and len(world.rows) == 23, "no state needs another snapshot"
     assert world.states[KEY].snapshot_epoch == 1
     assert world.states[KEY].create_time_ms < world.states[KEY].write_time_ms
 
@@ -350,7 +350,7 @@ def test_cold_states_that_are_large_do_not_come_in_one_batch() -> None:
         world.write(*(batch(at, at) for at in range(0, 120, 2)), key=key_of(partition=partition))
     before = len(world.batch_ends)
 
-    world.after(FIVE_MINUTES_MS + 1)
+    world.advance(FIVE_MINUTES_MS + 1)
 
     assert len(world.batch_ends) == before + 2
     assert all(1_000 < len(key) + len(value or b"") < 2_000 for key, value in world.rows[-2:])

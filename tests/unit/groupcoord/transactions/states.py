@@ -1,4 +1,4 @@
-"""States of an id for tables of cases."""
+"""States of a transactional id, for tables of cases."""
 
 from ottla.groupcoord.transactions.transaction import CLIENT_V2, Transaction
 from ottla.groupcoord.transactions.transaction_state import AT_REST, PREPARED, TransactionState

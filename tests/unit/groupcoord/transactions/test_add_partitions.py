@@ -24,20 +24,22 @@ PAIR = (PRODUCER_ID, 5)
         ((OTHER_ID, 4), E.INVALID_PRODUCER_ID_MAPPING),
     ],
 )
-def test_add(state: TransactionState, pair: tuple[int, int], error: E) -> None:
-    """While markers are under way every producer gets this error: Kafka checks that before the pair."""
+def test_an_addition_is_checked_by_the_state_and_then_by_the_pair(
+    state: TransactionState, pair: tuple[int, int], error: E
+) -> None:
+    """While markers are under way every producer gets CONCURRENT_TRANSACTIONS, before its pair is checked."""
     world = TransactionWorld()
     before = world.put(at(state))
 
     seen = world.add(pair, P1)
 
     if state in PREPARED:
-        assert seen is E.CONCURRENT_TRANSACTIONS and world.now() is before
+        assert seen is E.CONCURRENT_TRANSACTIONS and world.current() is before
     elif error is not E.NONE:
-        assert seen is error and world.now() is before
+        assert seen is error and world.current() is before
     else:
         assert seen is E.NONE and world.state is S.ONGOING
-        assert world.now().partitions == before.partitions | {P1}
+        assert world.current().partitions == before.partitions | {P1}
 
 
 @pytest.mark.parametrize("state", [*sorted(AT_REST, key=lambda state: state.value), S.ONGOING])
@@ -49,7 +51,7 @@ def test_the_first_partition_begins_the_transaction(state: TransactionState) -> 
     assert world.add(PAIR, P1) is E.NONE
 
     began_ms = START_MS if state is S.ONGOING else START_MS + 1_000
-    assert (world.now().start_ms, world.now().last_update_ms) == (began_ms, START_MS + 1_000)
+    assert (world.current().start_ms, world.current().last_update_ms) == (began_ms, START_MS + 1_000)
 
 
 @pytest.mark.parametrize("version", [CLIENT_V1, CLIENT_V2])
@@ -60,7 +62,7 @@ def test_partitions_that_are_in_the_transaction_already_write_nothing(version: i
     records = len(world.log)
 
     assert world.add(PAIR, Q0, client_version=CLIENT_V2 - version) is E.NONE
-    assert len(world.log) == records and world.now().client_version == version
+    assert len(world.log) == records and world.current().client_version == version
     assert world.add(PAIR, Q0, P1, client_version=version) is E.NONE
     assert len(world.log) == records + 1
 
@@ -68,10 +70,10 @@ def test_partitions_that_are_in_the_transaction_already_write_nothing(version: i
 @pytest.mark.parametrize("ask", ["add", "verify", "end"])
 def test_ids_that_do_not_exist_are_rejected(ask: str) -> None:
     world = TransactionWorld()
-    how = {"id": ""} if ask == "verify" else {"transactional_id": ""}
+    fields = {"id": ""} if ask == "verify" else {"transactional_id": ""}
 
     assert getattr(world, ask)(PAIR, *([P0] if ask != "end" else [])) is E.INVALID_PRODUCER_ID_MAPPING
-    token = getattr(world, f"ask_{ask}")(PAIR, *([P0] if ask != "end" else []), **how)
+    token = getattr(world, f"ask_{ask}")(PAIR, *([P0] if ask != "end" else []), **fields)
     assert world.seen(token) is E.INVALID_REQUEST
 
 
@@ -84,8 +86,10 @@ def test_ids_that_do_not_exist_are_rejected(ask: str) -> None:
         ((OTHER_ID, 5), E.INVALID_PRODUCER_ID_MAPPING),
     ],
 )
-def test_verify(state: TransactionState, pair: tuple[int, int], error: E) -> None:
-    """Unlike AddPartitions it checks the pair first; and it never appends."""
+def test_a_verification_is_checked_by_the_pair_and_then_by_the_state(
+    state: TransactionState, pair: tuple[int, int], error: E
+) -> None:
+    """Unlike an addition, a verification checks the pair first, and never appends."""
     world = TransactionWorld()
     world.put(at(state))
     records = len(world.log)
@@ -136,4 +140,4 @@ def test_a_record_that_no_batch_takes_is_rejected_before_it_is_decided() -> None
 
     assert world.add(PAIR, *many[:200]) is E.NONE
     assert world.add(PAIR, *many) is E.UNKNOWN_SERVER_ERROR
-    assert len(world.now().partitions) == 200
+    assert len(world.current().partitions) == 200

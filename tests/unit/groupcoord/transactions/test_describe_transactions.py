@@ -55,11 +55,13 @@ ALL = {state.value for state in IN_LOG}
         ({"longer_than_ms": 5_000}, {"Empty"}),  # which has no start, and so is older than all
     ],
 )
-def test_list(world: TransactionWorld, filters: dict[str, object], expected: set[str]) -> None:
+def test_transactions_are_listed_by_state_producer_and_duration(
+    world: TransactionWorld, filters: dict[str, object], expected: set[str]
+) -> None:
     assert listed(world, **filters) == expected
 
 
-def test_describe(world: TransactionWorld) -> None:
+def test_transactions_are_described_by_their_ids(world: TransactionWorld) -> None:
     token = world.token()
     world.handle(DescribeTransactions(token=token, transactional_ids=("Ongoing", "", "Empty", "none")))
 
@@ -80,7 +82,7 @@ def test_describe(world: TransactionWorld) -> None:
     assert unnamed.error is E.INVALID_REQUEST and unknown.error is E.TRANSACTIONAL_ID_NOT_FOUND
 
 
-def test_shown_states_are_safe_in_the_log() -> None:
+def test_answers_wait_until_the_states_that_they_show_are_committed() -> None:
     world = TransactionWorld()
     world.put(at(S.EMPTY))
     world.commits = False

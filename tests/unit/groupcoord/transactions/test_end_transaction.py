@@ -28,7 +28,7 @@ from tests.unit.groupcoord.transactions.transaction_world import (
     TransactionWorld,
 )
 
-OK, ENDS = "told again", "ends it"
+OK, ENDS = "the first answer again", "the end of the transaction"
 FENCED, WRONG, OTHER, BUSY = (
     E.PRODUCER_FENCED,
     E.INVALID_TXN_STATE,
@@ -48,7 +48,7 @@ VERSION_1: dict[TransactionState, tuple[object, object]] = {
 }
 # The pair of the client, in a state of epoch 5 -> the answers to a client of version 2.
 CURRENT, RETRY, NEWER = (PRODUCER_ID, 5), (PRODUCER_ID, 4), (PRODUCER_ID, 6)
-OLDER, STRANGER = (PRODUCER_ID, 3), (OTHER_ID, 5)
+OLDER, OTHER_PRODUCER = (PRODUCER_ID, 3), (OTHER_ID, 5)
 VERSION_2: dict[tuple[TransactionState, tuple[int, int]], tuple[object, object]] = {
     (S.EMPTY, CURRENT): (WRONG, ENDS),
     (S.EMPTY, RETRY): (FENCED, FENCED),
@@ -61,10 +61,10 @@ VERSION_2: dict[tuple[TransactionState, tuple[int, int]], tuple[object, object]]
 }
 
 
-def judge(
+def check_end(
     world: TransactionWorld, pair: tuple[int, int], version: int, committed: bool, expected: object
 ) -> None:
-    before, records = world.now(), len(world.log)
+    before, records = world.current(), len(world.log)
 
     seen = world.end(pair, version=version, committed=committed)
 
@@ -72,39 +72,43 @@ def judge(
         assert isinstance(seen, ProducerPair) and len(world.log) > records
         assert seen == (PRODUCER_ID, pair[1] + (version == CLIENT_V2))
     elif expected == OK:
-        assert seen == before.pair and world.now() is before
+        assert seen == before.pair and world.current() is before
     else:
-        assert seen is expected and world.now() is before
+        assert seen is expected and world.current() is before
 
 
 @pytest.mark.parametrize("committed", [True, False], ids=["commit", "abort"])
 @pytest.mark.parametrize("state", IN_LOG)
-def test_version_1(state: TransactionState, committed: bool) -> None:
+def test_a_client_of_version_1_ends_a_transaction_as_the_table_says(
+    state: TransactionState, committed: bool
+) -> None:
     def world() -> TransactionWorld:
         made = TransactionWorld()
         made.put(at(state))
         return made
 
-    judge(world(), CURRENT, CLIENT_V1, committed, VERSION_1[state][not committed])
+    check_end(world(), CURRENT, CLIENT_V1, committed, VERSION_1[state][not committed])
     for pair in (RETRY, NEWER, OLDER):
-        judge(world(), pair, CLIENT_V1, committed, FENCED)
-    judge(world(), STRANGER, CLIENT_V1, committed, OTHER)
-    judge(world(), (OTHER_ID, 4), CLIENT_V1, committed, OTHER)
+        check_end(world(), pair, CLIENT_V1, committed, FENCED)
+    check_end(world(), OTHER_PRODUCER, CLIENT_V1, committed, OTHER)
+    check_end(world(), (OTHER_ID, 4), CLIENT_V1, committed, OTHER)
 
 
-@pytest.mark.parametrize("pair", [CURRENT, RETRY, NEWER, OLDER, STRANGER, (PREVIOUS_ID, 32_766)])
+@pytest.mark.parametrize("pair", [CURRENT, RETRY, NEWER, OLDER, OTHER_PRODUCER, (PREVIOUS_ID, 32_766)])
 @pytest.mark.parametrize("committed", [True, False], ids=["commit", "abort"])
 @pytest.mark.parametrize("state", IN_LOG)
-def test_version_2(state: TransactionState, committed: bool, pair: tuple[int, int]) -> None:
+def test_a_client_of_version_2_ends_a_transaction_as_the_table_says(
+    state: TransactionState, committed: bool, pair: tuple[int, int]
+) -> None:
     world = TransactionWorld()
     world.put(at(state))
     expected = VERSION_2.get((state, pair))
     otherwise = OTHER if pair[0] != PRODUCER_ID else FENCED
 
     if state in PREPARED:  # for any client
-        judge(world, pair, CLIENT_V2, committed, BUSY)
+        check_end(world, pair, CLIENT_V2, committed, BUSY)
     else:
-        judge(world, pair, CLIENT_V2, committed, expected[not committed] if expected else otherwise)
+        check_end(world, pair, CLIENT_V2, committed, expected[not committed] if expected else otherwise)
 
 
 @pytest.mark.parametrize("state", [S.EMPTY, S.COMPLETE_COMMIT, S.COMPLETE_ABORT])
@@ -146,7 +150,7 @@ def test_markers_carry_the_decision(
     assert world.jobs == [MarkerJob(ID, PRODUCER_ID, marker_epoch, 0, committed, version, (P0, P1))]
     world.now_ms += 10
     world.write_markers()
-    done = world.now()
+    done = world.current()
     assert done.state is after and done.pair == seen == (PRODUCER_ID, marker_epoch)
     assert (done.start_ms, done.last_update_ms, done.timeout_ms) == (START_MS, START_MS + 20, 60_000)
     assert done.client_version == version
@@ -168,7 +172,7 @@ def test_a_transaction_ends_with_the_last_epoch_of_its_id() -> None:
     assert world.end((PRODUCER_ID, 32_766), version=CLIENT_V2) is E.CONCURRENT_TRANSACTIONS
     world.crash()
     world.write_markers()
-    done = world.now()
+    done = world.current()
     assert (done.pair, done.previous_producer_id, done.next_producer_id) == (new, PRODUCER_ID, -1)
     # The answer was lost: the previous id identifies the retry.
     assert world.end((PRODUCER_ID, 32_766), version=CLIENT_V2) == new
@@ -188,7 +192,7 @@ def test_to_abort_nothing_moves_the_epoch(state: TransactionState, epoch: int) -
 
     assert world.end((PRODUCER_ID, epoch), version=CLIENT_V2, committed=False) == after
 
-    done = world.now()
+    done = world.current()
     assert done.state is S.COMPLETE_ABORT and done.pair == after and not world.jobs
     assert done.start_ms == START_MS + 10 and len(world.log) == 3  # the state of the case, and two records
     assert world.end((PRODUCER_ID, epoch), version=CLIENT_V2, committed=False) == after
@@ -241,14 +245,14 @@ def test_a_retry_gets_its_answer_only_when_the_decision_is_safe() -> None:
     assert world.seen(token) == (PRODUCER_ID, 5)
 
 
-def test_clients_of_both_protocols_in_turn() -> None:
+def test_clients_of_both_protocols_may_take_turns() -> None:
     world = TransactionWorld()
     world.put(at(S.EMPTY))
 
     assert world.add(CURRENT, P0, client_version=CLIENT_V2) is E.NONE
     assert world.end(CURRENT, version=CLIENT_V1) == CURRENT
     world.write_markers()
-    assert world.now().client_version == CLIENT_V1
+    assert world.current().client_version == CLIENT_V1
     assert world.add(CURRENT, P0, client_version=CLIENT_V1) is E.NONE
     assert world.end(CURRENT, version=CLIENT_V2) == NEWER
     world.write_markers()
@@ -258,7 +262,10 @@ def test_clients_of_both_protocols_in_turn() -> None:
 
 @pytest.mark.parametrize("committed", [True, False])
 def test_a_zombie_of_the_new_protocol_is_no_retry_of_its_successor(committed: bool) -> None:
-    """The successor uses the old protocol and ends its transaction one epoch above; Kafka gives its pair."""
+    """The successor uses the old protocol and ends its transaction one epoch above the zombie's.
+
+    Kafka answers the zombie with the successor's pair.
+    """
     world = TransactionWorld()
     world.put(at(S.COMPLETE_COMMIT))
     assert world.init() == NEWER
@@ -272,7 +279,7 @@ def test_a_zombie_of_the_new_protocol_is_no_retry_of_its_successor(committed: bo
 
 
 @pytest.mark.parametrize(("before", "after"), [(2, 0), (2, 1), (0, 2)])
-def test_the_level_changes_in_the_middle(before: int, after: int) -> None:
+def test_a_transaction_goes_on_when_the_level_changes(before: int, after: int) -> None:
     world = TransactionWorld(level=before)
     world.put(at(S.EMPTY))
     assert world.add(CURRENT, P0, client_version=CLIENT_V2) is E.NONE
@@ -283,7 +290,7 @@ def test_the_level_changes_in_the_middle(before: int, after: int) -> None:
     world.crash()
     world.write_markers()
 
-    assert world.state is S.COMPLETE_COMMIT and world.now().pair == NEWER
+    assert world.state is S.COMPLETE_COMMIT and world.current().pair == NEWER
     assert world.coordinator.shard.level == after
 
 
@@ -332,7 +339,7 @@ def test_connections_are_compared_within_an_epoch() -> None:
     assert world.end(NEWER, connection=1) == NEWER  # after a restart the client has other connections
 
 
-def test_another_coordinator_has_other_connections() -> None:
+def test_another_coordinator_does_not_know_the_order_of_connections() -> None:
     world = TransactionWorld()
     world.put(at(S.EMPTY))
     one_transaction(world, connection=9)

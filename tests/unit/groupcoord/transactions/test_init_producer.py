@@ -39,7 +39,7 @@ def expectation(name: str, epoch: int, last: int) -> tuple[int, int] | None:
         "older": (PRODUCER_ID, last - 1),
         "newer": (PRODUCER_ID, epoch + 1),
         "other id": (OTHER_ID, epoch),
-        "previous id, exhausted": (PREVIOUS_ID, max(epoch, 32_766)),  # the present id's epoch, too
+        "previous id, exhausted": (PREVIOUS_ID, max(epoch, 32_766)),  # also the epoch of the present id
     }[name]
 
 
@@ -57,7 +57,9 @@ def at_rest(name: str, epoch: int, last: int) -> tuple[object, int]:
 @pytest.mark.parametrize("name", EXPECTATIONS)
 @pytest.mark.parametrize("epoch", [2, 32_765, 32_766, 32_767])
 @pytest.mark.parametrize("state", sorted(AT_REST, key=lambda state: state.value))
-def test_states_at_rest(state: TransactionState, epoch: int, name: str) -> None:
+def test_a_producer_gets_its_pair_from_a_state_at_rest(
+    state: TransactionState, epoch: int, name: str
+) -> None:
     last = epoch - 1
     world = TransactionWorld()
     before = world.put(at(state, epoch, last=last))
@@ -66,7 +68,7 @@ def test_states_at_rest(state: TransactionState, epoch: int, name: str) -> None:
     seen = world.init(expectation(name, epoch, last), timeout_ms=1_234)
 
     assert seen == answer
-    after = world.now()
+    after = world.current()
     if seen is E.PRODUCER_FENCED:
         assert after is before
         return
@@ -78,17 +80,19 @@ def test_states_at_rest(state: TransactionState, epoch: int, name: str) -> None:
 @pytest.mark.parametrize("name", EXPECTATIONS)
 @pytest.mark.parametrize("epoch", [2, 32_766])
 @pytest.mark.parametrize("state", sorted(PREPARED, key=lambda state: state.value))
-def test_while_markers_are_under_way(state: TransactionState, epoch: int, name: str) -> None:
+def test_every_producer_is_rejected_while_markers_are_under_way(
+    state: TransactionState, epoch: int, name: str
+) -> None:
     world = TransactionWorld()
     before = world.put(at(state, epoch, last=1))
 
     assert world.init(expectation(name, epoch, 1)) is E.CONCURRENT_TRANSACTIONS
-    assert world.now() is before
+    assert world.current() is before
 
 
 @pytest.mark.parametrize("name", EXPECTATIONS)
 @pytest.mark.parametrize("epoch", [2, 32_765, 32_766])
-def test_with_an_open_transaction(epoch: int, name: str) -> None:
+def test_a_producer_that_may_take_over_aborts_the_open_transaction(epoch: int, name: str) -> None:
     """A producer that may take over aborts it; a late one changes nothing, unlike in Kafka."""
     world = TransactionWorld()
     before = world.put(at(S.ONGOING, epoch, last=1))
@@ -98,7 +102,7 @@ def test_with_an_open_transaction(epoch: int, name: str) -> None:
     if name in ("nothing", "current"):
         assert seen is E.CONCURRENT_TRANSACTIONS and world.state is S.PREPARE_ABORT
     else:
-        assert seen is E.PRODUCER_FENCED and world.now() is before and not world.jobs
+        assert seen is E.PRODUCER_FENCED and world.current() is before and not world.jobs
 
 
 @pytest.mark.parametrize(
@@ -131,7 +135,7 @@ def test_the_successor_fences_and_aborts(
     assert world.jobs == [MarkerJob(ID, PRODUCER_ID, marker_epoch, 0, False, version, (P0, Q0))]
     world.write_markers()
 
-    done = world.now()
+    done = world.current()
     assert (done.state, done.pair, done.last_producer_epoch) == (S.COMPLETE_ABORT, after, last)
     assert world.init() == next_pair
     assert world.add((PRODUCER_ID, epoch), P0) in (E.PRODUCER_FENCED, E.INVALID_PRODUCER_ID_MAPPING)
@@ -141,7 +145,7 @@ def test_a_new_id_begins_at_epoch_0() -> None:
     world = TransactionWorld()
 
     assert world.init() == NEW
-    t = world.now()
+    t = world.current()
     # The first record names its own producer as the previous one, as Kafka's does.
     assert (t.state, t.previous_producer_id, t.timeout_ms, t.last_update_ms) == (
         S.EMPTY,
@@ -176,15 +180,17 @@ def test_a_retry_after_rotation_is_recognized_until_the_coordinator_changes() ->
         (900_001, True, NEW),
     ],
 )
-def test_timeouts(timeout_ms: int, enable_2pc: bool, seen: object) -> None:
+def test_a_timeout_beyond_the_limits_is_rejected_without_two_phase_commit(
+    timeout_ms: int, enable_2pc: bool, seen: object
+) -> None:
     world = TransactionWorld(TWO_PHASE)
 
     assert world.init(timeout_ms=timeout_ms, enable_2pc=enable_2pc) == seen
     if enable_2pc:
-        assert world.now().is_two_phase
+        assert world.current().is_two_phase
 
 
-def test_the_order_of_checks() -> None:
+def test_a_request_is_checked_in_kafkas_order() -> None:
     everything_wrong = {"timeout_ms": 0, "enable_2pc": True, "keep_prepared": True}
     world = TransactionWorld(level=0)
 
@@ -195,7 +201,7 @@ def test_the_order_of_checks() -> None:
     assert not world.log
 
 
-def test_too_many_ids(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_ids_in_a_shard_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert MAX_IDS_PER_SHARD == 1_000_000
     monkeypatch.setattr("ottla.groupcoord.transactions.init_producer.MAX_IDS_PER_SHARD", 1)
     world = TransactionWorld()

@@ -61,17 +61,17 @@ def test_another_coordinator_sends_all_markers_again(state: TransactionState) ->
 
     world.crash()
 
-    assert world.now() == before
+    assert world.current() == before
     if state in PREPARED:
         job = MarkerJob(ID, PRODUCER_ID, 5, 1, state is S.PREPARE_COMMIT, CLIENT_V2, ALL)
         assert world.jobs == [job]
         world.write_markers()
-        assert world.now().state is (S.COMPLETE_COMMIT if job.committed else S.COMPLETE_ABORT)
+        assert world.current().state is (S.COMPLETE_COMMIT if job.committed else S.COMPLETE_ABORT)
     else:
         assert not world.jobs
 
 
-def test_a_coordinator_that_failed_between_two_records_left_no_partitions() -> None:
+def test_an_abort_without_partitions_is_completed_by_the_next_coordinator() -> None:
     world = TransactionWorld()
     world.put(at(S.EMPTY))
     world.commits = False
@@ -80,7 +80,7 @@ def test_a_coordinator_that_failed_between_two_records_left_no_partitions() -> N
 
     world.crash()
 
-    assert world.state is S.COMPLETE_ABORT and world.now().pair == (PRODUCER_ID, 6)
+    assert world.state is S.COMPLETE_ABORT and world.current().pair == (PRODUCER_ID, 6)
 
 
 def test_a_new_transaction_stands_behind_the_end_of_the_one_before() -> None:

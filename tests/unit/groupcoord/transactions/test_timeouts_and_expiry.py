@@ -23,8 +23,8 @@ from tests.unit.groupcoord.transactions.transaction_world import (
 PAIR = ProducerPair(PRODUCER_ID, 5)
 DAY_MS = 24 * 60 * 60_000
 HOUR_MS = 60 * 60_000
-# A sweep for time-outs an hour, since days pass here.
-CALM = TransactionConfig(
+# Sweeps for time-outs once an hour, because the clock advances by days.
+LONG_INTERVAL = TransactionConfig(
     ottla_transaction_hold_ms=0, transaction_abort_timed_out_transaction_cleanup_interval_ms=HOUR_MS
 )
 
@@ -42,10 +42,10 @@ def test_only_open_transactions_time_out(state: TransactionState) -> None:
     if state is S.ONGOING:
         assert world.state is S.PREPARE_ABORT
     else:
-        assert world.now() is before
+        assert world.current() is before
 
 
-def test_not_before_its_time_and_within_an_interval() -> None:
+def test_a_transaction_times_out_after_its_timeout_and_within_a_sweep_interval() -> None:
     world = TransactionWorld()
     world.put(at(S.ONGOING, timeout_ms=30_000))
 
@@ -58,7 +58,7 @@ def test_not_before_its_time_and_within_an_interval() -> None:
 
 
 def test_a_two_phase_transaction_never_times_out() -> None:
-    world = TransactionWorld(CALM)
+    world = TransactionWorld(LONG_INTERVAL)
     world.put(at(S.ONGOING, timeout_ms=NO_TIMEOUT_MS))
 
     world.advance(30 * DAY_MS)
@@ -76,7 +76,7 @@ def test_a_two_phase_transaction_never_times_out() -> None:
         (0, 32_766, 32_767, 0, (PRODUCER_ID, 32_767)),
     ],
 )
-def test_the_epoch_moves_once(
+def test_the_epoch_of_a_timed_out_transaction_moves_once(
     level: int, epoch: int, marker_epoch: int, version: int, after: tuple[int, int]
 ) -> None:
     world = TransactionWorld(level=level)
@@ -87,9 +87,9 @@ def test_the_epoch_moves_once(
     assert (job.marker_epoch, job.transaction_version, job.committed) == (marker_epoch, version, False)
     world.write_markers()
 
-    assert world.now().pair == after
+    assert world.current().pair == after
     assert world.end((PRODUCER_ID, epoch)) in (E.PRODUCER_FENCED, E.INVALID_PRODUCER_ID_MAPPING)
-    assert world.end((PRODUCER_ID, epoch), version=CLIENT_V2) in (E.PRODUCER_FENCED, world.now().pair)
+    assert world.end((PRODUCER_ID, epoch), version=CLIENT_V2) in (E.PRODUCER_FENCED, world.current().pair)
 
 
 def test_the_client_ends_the_transaction_before_the_coordinator() -> None:
@@ -144,7 +144,7 @@ def test_without_a_new_producer_id_the_transaction_stays_open() -> None:
 
     world.give_ids()
 
-    assert world.state is S.PREPARE_ABORT and world.now().pair_when_complete == (FIRST_PRODUCER_ID, 0)
+    assert world.state is S.PREPARE_ABORT and world.current().pair_when_complete == (FIRST_PRODUCER_ID, 0)
 
 
 # ---- expiry ------------------------------------------------------------------------------------------------
@@ -152,7 +152,7 @@ def test_without_a_new_producer_id_the_transaction_stays_open() -> None:
 
 @pytest.mark.parametrize("state", IN_LOG)
 def test_only_ids_at_rest_expire(state: TransactionState) -> None:
-    world = TransactionWorld(CALM)
+    world = TransactionWorld(LONG_INTERVAL)
     world.put(at(state, timeout_ms=NO_TIMEOUT_MS))
 
     world.advance(7 * DAY_MS - 1)
@@ -164,18 +164,18 @@ def test_only_ids_at_rest_expire(state: TransactionState) -> None:
 
 
 def test_a_producer_that_comes_back_in_time_keeps_the_id() -> None:
-    world = TransactionWorld(CALM)
+    world = TransactionWorld(LONG_INTERVAL)
     world.put(at(S.EMPTY))
     world.advance(7 * DAY_MS - 1)
     assert world.init() == (PRODUCER_ID, 6)
 
     world.advance(6 * DAY_MS)
 
-    assert world.now().pair == (PRODUCER_ID, 6)
+    assert world.current().pair == (PRODUCER_ID, 6)
 
 
 def test_an_expired_id_starts_over() -> None:
-    world = TransactionWorld(CALM)
+    world = TransactionWorld(LONG_INTERVAL)
     world.put(at(S.COMPLETE_COMMIT))
     world.advance(7 * DAY_MS + HOUR_MS)
 
@@ -186,7 +186,7 @@ def test_an_expired_id_starts_over() -> None:
 
 
 def test_ids_expire_in_slices() -> None:
-    world = TransactionWorld(CALM)
+    world = TransactionWorld(LONG_INTERVAL)
     world.put(*(at(S.EMPTY, id=f"t{each}") for each in range(2 * SWEEP_SLICE_IDS + 1)))
     world.now_ms += 8 * DAY_MS
 

@@ -65,7 +65,7 @@ TIMES = "00000000000003e8"
         ),
     ],
 )
-def test_values_byte_for_byte(state: Transaction, level: int, expected: str) -> None:
+def test_values_have_kafkas_bytes(state: Transaction, level: int, expected: str) -> None:
     value = encode_value(state, level)
 
     assert value.hex() == expected.replace(" ", "")

@@ -39,8 +39,8 @@ def scanned(*batches: bytes) -> dict[str, object]:
     return dict(left.transactions)
 
 
-def batch(rows: list[Row], **how: object) -> bytes:
-    return bytes(build_batch(rows, **how))  # type: ignore[arg-type]
+def batch(rows: list[Row], **fields: object) -> bytes:
+    return bytes(build_batch(rows, **fields))  # type: ignore[arg-type]
 
 
 EXPECTED = {t.transactional_id: replace(t, last_producer_epoch=-1) for t in STATES}
@@ -48,7 +48,7 @@ EXPECTED = {t.transactional_id: replace(t, last_producer_epoch=-1) for t in STAT
 
 @pytest.mark.parametrize("compression", [Compression.NONE, Compression.GZIP])
 @pytest.mark.parametrize("size", [1, 4, len(STATES)])
-def test_batches_of_all_sizes(size: int, compression: Compression) -> None:
+def test_batches_of_all_sizes_are_scanned(size: int, compression: Compression) -> None:
     rows = [row(t) for t in STATES]
 
     batches = [
@@ -59,7 +59,7 @@ def test_batches_of_all_sizes(size: int, compression: Compression) -> None:
     assert scanned(*batches) == EXPECTED
 
 
-def test_records_with_headers_and_without_a_key() -> None:
+def test_records_with_headers_count_and_records_without_a_key_are_skipped() -> None:
     rows = [row(STATES[0]), row(STATES[1], headers=(("h", b"1"),)), (None, b"x", 0, ()), row(STATES[2])]
 
     assert scanned(batch(rows)) == {t.transactional_id: t for t in STATES[:3]}
@@ -92,7 +92,7 @@ def test_compaction_changes_nothing() -> None:
         assert scanned(batch(rows[:1]), *(batch([each]) for each in (*left, *rows[cleaned_to:]))) == whole
 
 
-def test_pieces_that_cut_batches() -> None:
+def test_batches_that_pieces_cut_are_scanned_whole() -> None:
     batches = [batch([row(t)], base_offset=offset) for offset, t in enumerate(STATES)]
     content = b"".join(batches)
     scan = TransactionScan()

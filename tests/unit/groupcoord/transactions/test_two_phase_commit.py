@@ -1,6 +1,6 @@
 """Two-phase commit as KIP-939 proposes it: a prepared transaction outlives its client.
 
-The next client ends it. Of this Apache Kafka has the time-out alone.
+The next client ends it. Apache Kafka 4.3.1 has only transactions without a time-out.
 """
 
 import pytest
@@ -37,11 +37,11 @@ def keep(world: TransactionWorld, expected: tuple[int, int] | None = None) -> ob
 
 @pytest.mark.parametrize("version", [CLIENT_V1, CLIENT_V2])
 @pytest.mark.parametrize("committed", [True, False])
-def test_the_next_client_ends_it(committed: bool, version: int) -> None:
+def test_the_next_client_ends_a_prepared_transaction(committed: bool, version: int) -> None:
     world = prepared()
 
     assert keep(world) == InitProducerResult(ProducerPair(PRODUCER_ID, 6), ProducerPair(*FIRST))
-    assert world.state is S.ONGOING and world.now().partitions == {P0}
+    assert world.state is S.ONGOING and world.current().partitions == {P0}
     world.advance(60 * 60_000)
     world.crash()  # the pairs are in the log
 
@@ -52,7 +52,7 @@ def test_the_next_client_ends_it(committed: bool, version: int) -> None:
     assert job.producer_id == PRODUCER_ID and job.committed == committed
     assert job.marker_epoch == (6 if version == CLIENT_V2 else 5)  # of the batches, not of the client
     world.write_markers()
-    assert world.now().pair == after
+    assert world.current().pair == after
     assert world.add(after, P1, client_version=version) is E.NONE
 
 
@@ -133,7 +133,7 @@ def test_a_late_client_keeps_nothing() -> None:
 
 
 def test_a_request_of_the_first_client_is_no_retry_of_the_one_that_ended_it() -> None:
-    """A client of the old protocol ends it, which leaves its pair one above the first client's."""
+    """The second client uses the old protocol, so the end leaves its pair one above the first client's."""
     world = TransactionWorld(CONFIG)
     world.put(at(S.EMPTY, 4))
     assert world.init((PRODUCER_ID, 4), enable_2pc=True) == FIRST  # the previous epoch is known, for a retry
@@ -155,7 +155,7 @@ def test_a_client_that_does_not_keep_the_transaction_aborts_it(level: int, after
     assert world.end((PRODUCER_ID, 6), version=CLIENT_V2) is E.CONCURRENT_TRANSACTIONS
     world.write_markers()
 
-    assert world.state is S.COMPLETE_ABORT and world.now().pair == after
+    assert world.state is S.COMPLETE_ABORT and world.current().pair == after
     assert world.add((PRODUCER_ID, 6), P1) is E.PRODUCER_FENCED
     assert world.init() == (PRODUCER_ID, 8)
 
@@ -170,8 +170,8 @@ def test_keeping_waits_for_a_new_producer_id() -> None:
     world = prepared(32_766)
     world.has_ids = False
     token = world.ask_init(keep_prepared=True)
-    assert world.waiting() == {token} and not world.now().is_kept
+    assert world.waiting() == {token} and not world.current().is_kept
 
     world.give_ids()
 
-    assert world.seen(token) == (FIRST_PRODUCER_ID, 0) and world.now().is_kept
+    assert world.seen(token) == (FIRST_PRODUCER_ID, 0) and world.current().is_kept

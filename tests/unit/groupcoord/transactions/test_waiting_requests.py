@@ -25,7 +25,7 @@ def test_the_next_transaction_begins_when_the_last_marker_is_written() -> None:
     assert world.waiting() == {token} and world.state is S.PREPARE_COMMIT
 
     world.write_markers()
-    assert world.seen(token) is E.NONE and world.state is S.ONGOING and world.now().partitions == {P1}
+    assert world.seen(token) is E.NONE and world.state is S.ONGOING and world.current().partitions == {P1}
     assert world.coordinator.shard.waiting_count == 0
 
 
@@ -81,7 +81,7 @@ def test_brokers_and_clients_that_may_not_wait_are_rejected_at_once(hold_ms: int
     assert not world.waiting()
 
 
-def test_few_requests_wait_for_one_id(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_waiting_requests_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     world = decided()
     tokens = [world.ask_add(PAIR, P1) for _ in range(MAX_WAITING_OF_ID)]
 

@@ -30,7 +30,7 @@ from ottla.groupcoord.transactions.transaction_coordinator import TransactionCoo
 from ottla.groupcoord.transactions.transaction_effects import (
     Append,
     CancelTimer,
-    CloseAsker,
+    CloseWithoutResponse,
     Effect,
     MarkerJob,
     NeedProducerId,
@@ -64,8 +64,8 @@ START_MS = 1_700_000_000_000
 ID = "t"
 FIRST_PRODUCER_ID = 1_000
 P0, P1, Q0 = TopicPartition("p", 0), TopicPartition("p", 1), TopicPartition("q", 0)
-Answer = Result | Refuse | CloseAsker
-# The part of an answer that a test looks at: an error, a pair, or NONE.
+Answer = Result | Refuse | CloseWithoutResponse
+# The part of an answer that a test checks: an error, a pair, or NONE.
 Seen = ErrorCode | ProducerPair | str | None
 
 
@@ -77,17 +77,19 @@ class TransactionWorld:
         self.now_ms = START_MS
         self.coordinator_epoch = 0
         self.log: list[tuple[bytes, bytes | None]] = []
-        self.appends: list[Sequence[TransactionRecord]] = []  # as the shard asked for them
+        self.appends: list[Sequence[TransactionRecord]] = []  # the records of each append
         self.read: dict[str, Transaction] = {}  # the log, replayed
         self.committed = 0  # records of the log that no crash can take away
         self.commits = True
         self.gated: list[tuple[int, Reply | Refuse | SendMarkers]] = []
         self.answers: dict[int, Answer] = {}
-        self.asked: set[int] = set()
+        self.requested: set[int] = set()
         self.jobs: list[MarkerJob] = []  # sent, and not all written
         self.timers: dict[TimerKey, tuple[int, int, Command]] = {}
         self.has_ids = True
-        self.has_tags = level >= 1  # in every record of the log: no part of a state is lost
+        self.has_tags = (
+            level >= 1
+        )  # every record of the log has tagged fields, so that it has the whole state
         self.wanted_ids: list[NeedProducerId] = []
         self._tokens = itertools.count(1)
         self._sequence = itertools.count()
@@ -129,7 +131,7 @@ class TransactionWorld:
                     self.gated.append((len(self.log), effect))
                 case Refuse() if has_appended:
                     self.gated.append((len(self.log), effect))
-                case Refuse(token) | CloseAsker(token):
+                case Refuse(token) | CloseWithoutResponse(token):
                     self._answer(token, effect)
                 case SendMarkers(job):
                     t = self.coordinator.shard.transactions[job.transactional_id]
@@ -181,7 +183,7 @@ class TransactionWorld:
         self.gated = left
 
     def _answer(self, token: int, answer: Answer) -> None:
-        assert token in self.asked and token not in self.answers, f"token {token} answered twice"
+        assert token in self.requested and token not in self.answers, f"token {token} answered twice"
         self.answers[token] = answer
 
     def give_ids(self) -> None:
@@ -232,21 +234,21 @@ class TransactionWorld:
         self.check()
         return states[-1]
 
-    def now(self, transactional_id: str = ID) -> Transaction:
+    def current(self, transactional_id: str = ID) -> Transaction:
         return self.coordinator.shard.transactions[transactional_id]
 
     @property
     def state(self) -> TransactionState:
-        return self.now().state
+        return self.current().state
 
     def waiting(self) -> set[int]:
-        return self.asked - self.answers.keys()
+        return self.requested - self.answers.keys()
 
     # ---- clients and brokers -------------------------------------------------------------------------------
 
     def token(self) -> int:
         token = next(self._tokens)
-        self.asked.add(token)
+        self.requested.add(token)
         return token
 
     def seen(self, token: int) -> Seen:
@@ -256,7 +258,7 @@ class TransactionWorld:
                 return None
             case Refuse(_, error, _):
                 return error
-            case CloseAsker():
+            case CloseWithoutResponse():
                 return "closed"
             case InitProducerResult(producer, _) | EndTransactionResult(producer):
                 return producer
@@ -288,8 +290,8 @@ class TransactionWorld:
         )
         return token
 
-    def init(self, expected: tuple[int, int] | None = None, **how: object) -> Seen:
-        return self.seen(self.ask_init(expected, **how))  # type: ignore[arg-type]
+    def init(self, expected: tuple[int, int] | None = None, **fields: object) -> Seen:
+        return self.seen(self.ask_init(expected, **fields))  # type: ignore[arg-type]
 
     def ask_add(
         self,
@@ -312,8 +314,8 @@ class TransactionWorld:
         )
         return token
 
-    def add(self, pair: tuple[int, int], *partitions: TopicPartition, **how: object) -> Seen:
-        return self.seen(self.ask_add(pair, *partitions, **how))  # type: ignore[arg-type]
+    def add(self, pair: tuple[int, int], *partitions: TopicPartition, **fields: object) -> Seen:
+        return self.seen(self.ask_add(pair, *partitions, **fields))  # type: ignore[arg-type]
 
     def ask_verify(self, pair: tuple[int, int], *partitions: TopicPartition, id: str = ID) -> int:
         token = self.token()
@@ -348,11 +350,11 @@ class TransactionWorld:
         )
         return token
 
-    def end(self, pair: tuple[int, int], **how: object) -> Seen:
-        return self.seen(self.ask_end(pair, **how))  # type: ignore[arg-type]
+    def end(self, pair: tuple[int, int], **fields: object) -> Seen:
+        return self.seen(self.ask_end(pair, **fields))  # type: ignore[arg-type]
 
     def write_markers(self, job: MarkerJob | None = None, partitions: Iterable[TopicPartition] = ()) -> None:
-        """Let the markers of a job, or of all jobs, arrive at these partitions, or at all."""
+        """Write the markers of a job, or of all jobs, to these partitions, or to all."""
         for each in list(self.jobs) if job is None else [job]:
             self.handle(
                 MarkersWritten(
@@ -367,7 +369,7 @@ class TransactionWorld:
             each
             for each in self.jobs
             if each.transactional_id in shard.markers_left
-            and self.now(each.transactional_id).pair == (each.producer_id, each.marker_epoch)
+            and self.current(each.transactional_id).pair == (each.producer_id, each.marker_epoch)
         ]
 
     def transaction(

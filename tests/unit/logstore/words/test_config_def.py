@@ -69,7 +69,7 @@ def test_a_text_is_parsed_as_kafka_parses_it(type_: ConfigType, text: str, value
         (ConfigType.STRING, "x" * 40_000),
     ],
 )
-def test_a_value_of_another_type_is_refused_with_its_setting(type_: ConfigType, text: str) -> None:
+def test_a_value_of_another_type_is_rejected_with_its_setting(type_: ConfigType, text: str) -> None:
     with pytest.raises(KafkaError) as caught:
         key(type_).parse(text)
 
@@ -91,7 +91,9 @@ def test_a_value_of_another_type_is_refused_with_its_setting(type_: ConfigType, 
         (ConfigType.LIST, list_of("a", may_be_empty=False), "a", "", "it must not be empty."),
     ],
 )
-def test_limits(type_: ConfigType, validator: Validator, good: str, bad: str, problem: str) -> None:
+def test_a_value_beyond_a_limit_is_rejected_with_the_limit(
+    type_: ConfigType, validator: Validator, good: str, bad: str, problem: str
+) -> None:
     limited = key(type_, validator)
 
     limited.parse(good)
@@ -117,7 +119,7 @@ def test_a_sensitive_value_is_hidden_in_its_error() -> None:
     assert "hunter2" not in caught.value.detail
 
 
-def test_a_table_parses_all_settings_and_refuses_unknown_ones() -> None:
+def test_a_table_parses_all_settings_and_rejects_unknown_ones() -> None:
     table = ConfigDef("topic", (key(ConfigType.INT),))
 
     assert table.parse_all({}) == {"a.b": None}
@@ -168,7 +170,7 @@ def test_a_double_is_parsed_as_in_java(text: str, value: float) -> None:
 
 
 @pytest.mark.parametrize("text", [".", "1e", "e5", "1.5.5", "NaN", "0x1p3", "1ff", ""])
-def test_a_text_that_is_not_a_double_is_refused(text: str) -> None:
+def test_a_text_that_is_not_a_double_is_rejected(text: str) -> None:
     with pytest.raises(KafkaError):
         key(ConfigType.DOUBLE).parse(text)
 
@@ -181,7 +183,7 @@ def test_a_list_is_split_at_its_commas(text: str, value: tuple[str, ...]) -> Non
 
 
 @pytest.mark.parametrize("text", ["canary" * MAX_CONFIG_VALUE_LENGTH, "canary\0"])
-def test_a_refused_secret_is_not_shown(text: str) -> None:
+def test_a_rejected_secret_is_not_shown(text: str) -> None:
     key = ConfigKey(
         name="a.password", type=ConfigType.PASSWORD, default=None, documentation="", sensitive=True
     )

@@ -14,7 +14,7 @@ REFUSED, NO_ROUTE = (
 
 
 @pytest.mark.parametrize(
-    ("error", "told"),
+    ("error", "problem"),
     [
         (ConnectionRefusedError(errno.ECONNREFUSED, REFUSED.partition("] ")[2]), "connection refused"),
         (ConnectionRefusedError("Connection refused"), "connection refused"),
@@ -25,13 +25,13 @@ REFUSED, NO_ROUTE = (
         (TimeoutError(), ""),
     ],
 )
-def test_the_reason_is_given_in_words_for_any_error_of_the_event_loop(error: OSError, told: str) -> None:
-    assert dial_problem(error) == told
-    assert is_refused(error) == (told == "connection refused")
+def test_the_reason_is_given_in_words_for_any_error_of_the_event_loop(error: OSError, problem: str) -> None:
+    assert dial_problem(error) == problem
+    assert is_refused(error) == (problem == "connection refused")
 
 
 @pytest.mark.parametrize(
-    ("reason", "verify_message", "told"),
+    ("reason", "verify_message", "problem"),
     [
         (
             "CERTIFICATE_VERIFY_FAILED",
@@ -49,12 +49,12 @@ def test_the_reason_is_given_in_words_for_any_error_of_the_event_loop(error: OSE
     ],
 )
 def test_tls_errors_say_which_end_rejected_a_certificate(
-    reason: str, verify_message: str | None, told: str
+    reason: str, verify_message: str | None, problem: str
 ) -> None:
     error = ssl.SSLCertVerificationError() if verify_message else ssl.SSLError()
     error.reason, error.library = reason, "SSL"
     if verify_message:
         error.verify_message = verify_message  # type: ignore[union-attr]
 
-    assert tls_problem(error) == dial_problem(error) == told
+    assert tls_problem(error) == dial_problem(error) == problem
     assert tls_problem(None) == tls_problem(TimeoutError()) == ""

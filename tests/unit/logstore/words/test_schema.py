@@ -44,7 +44,7 @@ def test_a_list_equals_a_tuple_of_the_same_values() -> None:
     assert MoveRequest(replicas=[Replica(broker=1)]) == MoveRequest(replicas=(Replica(broker=1),))
 
 
-def test_an_unknown_field_is_refused() -> None:
+def test_an_unknown_field_is_rejected() -> None:
     with pytest.raises(TypeError, match="MoveRequest has no field topics"):
         MoveRequest(topics="t")  # type: ignore[call-arg]
 

@@ -242,14 +242,14 @@ def refusal(version: int, frame: bytes) -> str:
 
 
 @pytest.mark.parametrize("version", range(5))
-def test_a_frame_cut_off_at_any_byte_is_refused(version: int) -> None:
+def test_a_frame_cut_off_at_any_byte_is_rejected(version: int) -> None:
     sent = encode(FULL, version)
 
     for end in range(len(sent)):
         refusal(version, sent[:end])
 
 
-def test_null_in_a_field_that_is_not_nullable_is_refused() -> None:
+def test_null_in_a_field_that_is_not_nullable_is_rejected() -> None:
     sent = encode(Everything(text="ab"), 0)
 
     assert refusal(0, sent[:3] + b"\xff\xff" + sent[5:]) == (
@@ -258,18 +258,18 @@ def test_null_in_a_field_that_is_not_nullable_is_refused() -> None:
     assert "numbers must not be null" in refusal(2, bytes.fromhex("01 2384 01 01 01 01 00 01 00 00"))
 
 
-def test_null_elements_of_a_nullable_array_are_refused() -> None:
+def test_null_elements_of_a_nullable_array_are_rejected() -> None:
     assert "names must not be null" in refusal(2, bytes.fromhex("01 2384 01 01 01 02 00 01 01 00 00"))
 
 
-def test_text_that_is_not_utf_8_is_refused() -> None:
+def test_text_that_is_not_utf_8_is_rejected() -> None:
     sent = encode(Everything(text="ab"), 2)
 
     assert "text that is not UTF-8" in refusal(2, sent.replace(b"ab", b"\xff\xfe"))
 
 
 @pytest.mark.parametrize("count", [3, 127, 128, 2**20, 2**28, 2**32 - 1])
-def test_a_count_that_the_rest_cannot_hold_is_refused_before_anything_is_allocated(count: int) -> None:
+def test_a_count_that_the_rest_cannot_hold_is_rejected_before_anything_is_allocated(count: int) -> None:
     frame = bytes.fromhex("01 2384 01 01") + uvarint(count + 1) + bytes(10)
     decoder(Everything, 2)
 
@@ -278,7 +278,7 @@ def test_a_count_that_the_rest_cannot_hold_is_refused_before_anything_is_allocat
 
 
 @pytest.mark.parametrize("count", [2**31 - 1, 1000, 4])
-def test_a_count_of_numbers_that_the_rest_cannot_hold_is_refused(count: int) -> None:
+def test_a_count_of_numbers_that_the_rest_cannot_hold_is_rejected(count: int) -> None:
     frame = bytes.fromhex("01 2384 0000 00000000 00000000 00000000") + count.to_bytes(4) + bytes(15)
 
     assert f"numbers has {count} elements, which do not fit" in refusal(0, frame)
@@ -332,11 +332,11 @@ def test_small_elements_take_no_more_memory_than_the_limit_assumes() -> None:
     assert peak_bytes(lambda: refusal(2, frame)) < 200 * count
 
 
-def test_a_varint_of_more_than_five_bytes_is_refused() -> None:
+def test_a_varint_of_more_than_five_bytes_is_rejected() -> None:
     assert "more than 5 bytes" in refusal(2, bytes.fromhex("01 2384 01 808080808001") + bytes(40))
 
 
-def test_a_compact_string_beyond_an_int16_is_refused() -> None:
+def test_a_compact_string_beyond_an_int16_is_rejected() -> None:
     frame = bytes.fromhex("01 2384") + uvarint(32769) + b"a" * 32768 + bytes(40)
 
     assert "a string of 32768 bytes is longer than 32767" in refusal(2, frame)
@@ -352,14 +352,14 @@ def test_a_compact_string_beyond_an_int16_is_refused() -> None:
         "01 80808080 8001 00",  # a tag number without an end
     ],
 )
-def test_a_tagged_section_that_extends_beyond_the_buffer_is_refused(section: str) -> None:
+def test_a_tagged_section_that_extends_beyond_the_buffer_is_rejected(section: str) -> None:
     assert refusal(4, encode(Everything(), 4)[:-1] + bytes.fromhex(section))
 
 
-def test_a_known_tag_of_another_size_is_refused() -> None:
-    said = refusal(4, encode(Everything(), 4)[:-1] + bytes.fromhex("01 00 05 00000008 00"))
+def test_a_known_tag_of_another_size_is_rejected() -> None:
+    message = refusal(4, encode(Everything(), 4)[:-1] + bytes.fromhex("01 00 05 00000008 00"))
 
-    assert "limit does not have the size of its tag" in said
+    assert "limit does not have the size of its tag" in message
 
 
 def test_unknown_tags_are_skipped_anywhere() -> None:
@@ -380,7 +380,7 @@ def test_a_boolean_is_true_for_any_byte_except_zero() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "said"),
+    ("value", "message"),
     [
         (Everything(port=65536), "Everything.port is of kind uint16 and cannot hold 65536"),
         (Everything(port=None), "Everything.port is of kind uint16 and cannot hold None"),
@@ -398,11 +398,11 @@ def test_a_boolean_is_true_for_any_byte_except_zero() -> None:
     ],
 )
 @pytest.mark.parametrize("version", [1, 3])
-def test_a_value_that_its_field_cannot_hold_is_named(value: Everything, said: str, version: int) -> None:
+def test_a_value_that_its_field_cannot_hold_is_named(value: Everything, message: str, version: int) -> None:
     with pytest.raises(ValueError, match="cannot encode Everything version") as refused:
         encode(value, version)
 
-    assert said in str(refused.value)
+    assert message in str(refused.value)
 
 
 def test_a_uuid_of_another_size_is_named() -> None:

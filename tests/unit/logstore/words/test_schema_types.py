@@ -6,7 +6,6 @@ import pytest
 
 api = pytest.importorskip("mypy.api")
 
-ROOT = Path(__file__).parents[3]
 PROGRAM = """
 from collections.abc import Sequence
 from ottla.logstore.words import schema

@@ -30,7 +30,7 @@ def test_numbers_have_the_bytes_of_the_protocol(number: int, encoded: bytes) -> 
 
 
 @pytest.mark.parametrize("encoded", [b"", b"\x80", b"\xff" * 4, b"\xff" * 5 + b"\x01"])
-def test_a_varint_that_is_cut_off_or_too_long_is_refused(encoded: bytes) -> None:
+def test_a_varint_that_is_cut_off_or_too_long_is_rejected(encoded: bytes) -> None:
     with pytest.raises(KafkaError) as refused:
         read_varint(encoded, 0)
 

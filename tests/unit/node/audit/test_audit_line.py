@@ -5,25 +5,25 @@ import json
 import pytest
 
 from ottla.metadata_raft.acl import AccessControlEntry, AclOperation, AclPermissionType, ResourceType
-from ottla.metadata_raft.acl_set import DEFAULT_DENY, Decision
-from ottla.node.audit.alike_events import SEVERAL, EventLine, LeftOutLine, Source
+from ottla.metadata_raft.acl_set import DEFAULT_DENY, AclDecision
 from ottla.node.audit.audit_event import (
     MAX_DETAIL_CHARACTERS,
     MAX_TEXT_CHARACTERS,
     Change,
     FailedLogin,
     Kind,
+    access_decision,
     cut,
-    judged,
 )
 from ottla.node.audit.audit_line import escaped, lost_object, object_of, text_of
+from ottla.node.audit.repeated_events import SEVERAL, EventLine, LeftOutLine, Source
 
 NOON_MS = 1_796_472_000_123
 TOPIC = ResourceType.TOPIC
 
 
-def refused(name: str = "orders", decision: Decision = DEFAULT_DENY) -> EventLine:
-    event = judged("User:bob", "10.0.0.1", "Produce", AclOperation.WRITE, TOPIC, name, decision)
+def refused(name: str = "orders", decision: AclDecision = DEFAULT_DENY) -> EventLine:
+    event = access_decision("User:bob", "10.0.0.1", "Produce", AclOperation.WRITE, TOPIC, name, decision)
     return EventLine(event, 1, NOON_MS, NOON_MS)
 
 
@@ -39,13 +39,13 @@ def test_a_rule_is_the_entry_that_decided() -> None:
         TOPIC, "orders", 3, "User:bob", "*", AclOperation.WRITE, AclPermissionType.DENY
     )
 
-    assert text_of(refused(decision=Decision(False, entry))).endswith(
+    assert text_of(refused(decision=AclDecision(False, entry))).endswith(
         "based on rule MatchingAcl(acl=StandardAcl[resourceType=TOPIC, resourceName=orders, "
         "patternType=LITERAL, principal=User:bob, host=*, operation=WRITE, permissionType=DENY])"
     )
 
 
-def test_the_file_has_an_object_a_line() -> None:
+def test_a_line_of_the_file_is_a_json_object() -> None:
     line = refused()._replace(events=40, first_ms=NOON_MS - 5_000)
 
     assert json.loads(object_of(line, 3)) == {
@@ -64,7 +64,7 @@ def test_the_file_has_an_object_a_line() -> None:
     }
 
 
-def test_a_failed_login_and_a_change() -> None:
+def test_failed_logins_and_changes_are_written_as_text_and_json() -> None:
     login = FailedLogin("ann", "10.0.0.1", "SASL_SSL", "PLAIN", "wrong user or password")
     change = Change("User:admin", "10.0.0.9", "CreateTopics", "Topic", "orders", "", "NONE")
 
@@ -85,16 +85,16 @@ def test_a_failed_login_and_a_change() -> None:
     }
 
 
-def test_what_is_left_out_or_lost_is_told() -> None:
+def test_events_that_are_left_out_or_lost_are_counted() -> None:
     assert text_of(LeftOutLine(Kind.DENIED, Source("User:a\nb", "10.0.0.1"), 900, 0)) == (
         "900 more events of kind = denied by principal = User:a\\nb from host = 10.0.0.1 are left out"
     )
     assert text_of(LeftOutLine(Kind.FAILED_LOGIN, Source("", "10.0.0.1"), 900, 0)) == (
         "900 more events of kind = failed_login from host = 10.0.0.1 are left out"
     )
-    told = json.loads(object_of(LeftOutLine(Kind.DENIED, SEVERAL, 900, 0), 0))
-    assert (told["kind"], told["of"], told["count"]) == ("left_out", "denied", 900)
-    assert (told["principal"], told["address"]) == (None, None)
+    document = json.loads(object_of(LeftOutLine(Kind.DENIED, SEVERAL, 900, 0), 0))
+    assert (document["kind"], document["of"], document["count"]) == ("left_out", "denied", 900)
+    assert (document["principal"], document["address"]) == (None, None)
     assert json.loads(lost_object(7, 0, 0))["count"] == 7
 
 
@@ -112,13 +112,13 @@ def test_no_name_ends_a_line_or_moves_a_cursor(hostile: str) -> None:
     assert json.loads(content)["resource_name"] == hostile
 
 
-def test_what_is_escaped_is_told_from_what_looks_like_it() -> None:
+def test_escapes_are_distinct_from_texts_that_look_like_them() -> None:
     assert escaped("a\nb") == "a\\nb" and escaped("a\\nb") == "a\\\\nb"
     assert escaped("größe") == "größe"
 
 
 def test_texts_are_bounded() -> None:
-    event = judged(
+    event = access_decision(
         "User:" + "u" * 3_000, "h" * 3_000, "Fetch", AclOperation.READ, TOPIC, "n" * 3_000, DEFAULT_DENY
     )
 

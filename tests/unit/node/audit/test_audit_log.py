@@ -13,16 +13,16 @@ import pytest
 from ottla.metadata_raft.acl import AclOperation, ResourceType
 from ottla.metadata_raft.acl_set import DEFAULT_ALLOW, DEFAULT_DENY
 from ottla.node.audit import audit_log
-from ottla.node.audit.alike_events import WINDOW_MS
 from ottla.node.audit.audit_event import Kind
 from ottla.node.audit.audit_file import AuditFile
 from ottla.node.audit.audit_log import LIMITS, LOGGER, AuditLog
+from ottla.node.audit.repeated_events import WINDOW_MS
 
-PATIENCE_S = 10.0
+TIMEOUT_S = 10.0
 
 
 class Node:
-    """An audit log with its file, and a clock that stands still."""
+    """An audit log with its file, and a clock that the test advances."""
 
     def __init__(self, folder: Path, *, max_bytes: int = 10**9) -> None:
         self.path = folder / "audit.log"
@@ -32,7 +32,7 @@ class Node:
         self.log.open()
 
     def refuse(self, topic: str = "orders", address: str = "10.0.0.1", principal: str = "User:bob") -> None:
-        self.log.judged(
+        self.log.log_decision(
             principal, address, "Produce", AclOperation.WRITE, ResourceType.TOPIC, topic, DEFAULT_DENY
         )
 
@@ -53,13 +53,13 @@ def node(tmp_path: Path) -> Iterator[Node]:
 
 
 def until(is_true: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + PATIENCE_S
+    deadline = time.monotonic() + TIMEOUT_S
     while not is_true():
-        assert time.monotonic() < deadline, "it does not come true"
+        assert time.monotonic() < deadline, "the condition does not come true"
         time.sleep(0.005)
 
 
-def test_a_line_is_there_at_once_and_a_flood_is_one_more(node: Node) -> None:
+def test_the_first_event_is_written_at_once_and_repeated_ones_as_one_more_line(node: Node) -> None:
     node.refuse()
     until(lambda: len(node.now_in_file()) == 1)
     for _ in range(9_999):
@@ -69,7 +69,7 @@ def test_a_line_is_there_at_once_and_a_flood_is_one_more(node: Node) -> None:
     assert node.log.counts() == {"denied": 10_000, "failed_login": 0, "change": 0}
 
 
-def test_a_window_that_has_ended_is_told_with_the_next_event(node: Node) -> None:
+def test_a_window_that_has_ended_is_logged_with_the_next_event(node: Node) -> None:
     for _ in range(3):
         node.refuse()
     node.now_ms += WINDOW_MS
@@ -78,7 +78,7 @@ def test_a_window_that_has_ended_is_told_with_the_next_event(node: Node) -> None
     assert [one["count"] for one in node.lines()] == [1, 2, 1]
 
 
-def test_refusals_by_the_million_leave_no_change_out(node: Node) -> None:
+def test_a_flood_of_refusals_leaves_no_change_out(node: Node) -> None:
     for number in range(2 * LIMITS[Kind.DENIED].total):
         node.refuse(f"t{number}", address=f"10.1.{number // 250}.{number % 250}")
     node.log.changed("User:admin", "10.0.0.9", "CreateTopics", "Topic", "orders", "NONE")
@@ -100,9 +100,9 @@ def test_the_logger_has_the_same_lines(node: Node, caplog: pytest.LogCaptureFixt
     assert caplog.messages[0].startswith("Principal = User:bob is Denied operation = WRITE")
 
 
-def test_what_is_allowed_is_for_a_logger_at_debug_alone(node: Node, caplog: pytest.LogCaptureFixture) -> None:
+def test_allowed_requests_are_logged_only_at_debug(node: Node, caplog: pytest.LogCaptureFixture) -> None:
     def allow(topic: str) -> None:
-        node.log.judged(
+        node.log.log_decision(
             "User:ann", "10.0.0.1", "Fetch", AclOperation.READ, ResourceType.TOPIC, topic, DEFAULT_ALLOW
         )
 
@@ -116,7 +116,7 @@ def test_what_is_allowed_is_for_a_logger_at_debug_alone(node: Node, caplog: pyte
     assert message.startswith("Principal = User:ann is Allowed operation = READ") and ":seen " in message
 
 
-def test_without_file_and_logger_nothing_runs(caplog: pytest.LogCaptureFixture) -> None:
+def test_without_a_file_and_a_logger_events_are_only_counted(caplog: pytest.LogCaptureFixture) -> None:
     log = AuditLog()
     with caplog.at_level(logging.WARNING, LOGGER):
         log.changed("User:ANONYMOUS", "10.0.0.1", "CreateTopics", "Topic", "orders", "NONE")
@@ -125,17 +125,22 @@ def test_without_file_and_logger_nothing_runs(caplog: pytest.LogCaptureFixture) 
     assert log.counts()["change"] == 1 and not caplog.messages
 
 
-def test_changes_by_nobody_in_particular_are_told_at_debug(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize(("level", "is_logged"), [(logging.INFO, False), (logging.DEBUG, True)])
+def test_changes_are_logged_at_debug_on_a_node_that_does_not_know_its_clients(
+    caplog: pytest.LogCaptureFixture, level: int, is_logged: bool
+) -> None:
     log = AuditLog(knows_clients=False)
-    with caplog.at_level(logging.INFO, LOGGER):
-        log.changed("User:ANONYMOUS", "10.0.0.1", "CreateTopics", "Topic", "orders", "NONE")
+    with caplog.at_level(level, LOGGER):
         log.failed_login("", "10.0.0.1", "SSL", "SSL", "no certificate")
+        log.changed("User:ANONYMOUS", "10.0.0.1", "CreateTopics", "Topic", "orders", "NONE")
         log.close()
 
-    assert len(caplog.messages) == 1 and "failed to log in" in caplog.messages[0]
+    login, *changes = caplog.messages
+    assert "failed to log in" in login
+    assert ["request = CreateTopics" in one for one in changes] == [True] * is_logged
 
 
-def test_a_disk_that_takes_nothing_is_told_once_and_its_lines_are_counted(
+def test_a_file_that_cannot_be_written_is_logged_once_and_its_lines_are_counted(
     node: Node, caplog: pytest.LogCaptureFixture
 ) -> None:
     node.refuse("first")
@@ -153,26 +158,26 @@ def test_a_disk_that_takes_nothing_is_told_once_and_its_lines_are_counted(
     found = node.lines()
     assert [(one["kind"], one["count"]) for one in found] == [("lost", 5), ("denied", 1)]
     assert found[1]["resource_name"] == "again"
-    told = [record for record in caplog.records if record.name == audit_log.__name__]
-    assert [record.levelname for record in told] == ["ERROR", "WARNING"]
-    assert "cannot be written: No such file or directory" in told[0].getMessage()
+    logged = [record for record in caplog.records if record.name == audit_log.__name__]
+    assert [record.levelname for record in logged] == ["ERROR", "WARNING"]
+    assert "cannot be written: No such file or directory" in logged[0].getMessage()
 
 
 def test_lines_that_wait_for_a_slow_disk_are_bounded(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
-    really, is_slow, may_go_on = AuditFile.write, threading.Event(), threading.Event()
+    really, is_slow, may_proceed = AuditFile.write, threading.Event(), threading.Event()
 
     def write(file: AuditFile, lines: Sequence[bytes]) -> int:
         is_slow.set()
-        may_go_on.wait(PATIENCE_S)
+        may_proceed.wait(TIMEOUT_S)
         return really(file, lines)
 
     monkeypatch.setattr(audit_log, "MAX_WAITING", 10)
     monkeypatch.setattr(AuditFile, "write", write)
     node.refuse("first")
-    assert is_slow.wait(PATIENCE_S)
+    assert is_slow.wait(TIMEOUT_S)
     for number in range(50):
         node.refuse(f"t{number}")
-    may_go_on.set()
+    may_proceed.set()
 
     found = node.lines()
     assert node.log.lost_lines == 40
@@ -180,9 +185,14 @@ def test_lines_that_wait_for_a_slow_disk_are_bounded(node: Node, monkeypatch: py
     assert len([one for one in found if one["kind"] == "denied"]) == 11
 
 
-def test_changes_get_lines_where_a_file_or_the_logger_takes_them(tmp_path: Path) -> None:
-    assert not AuditLog(knows_clients=False).takes_changes
-    assert AuditLog(
-        knows_clients=False, file=AuditFile(tmp_path / "audit.log", max_bytes=10_000, max_files=2)
-    ).takes_changes
-    assert AuditLog(knows_clients=True).takes_changes is logging.getLogger(LOGGER).isEnabledFor(logging.INFO)
+def test_changes_get_lines_if_a_file_or_the_logger_takes_them(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = AuditFile(tmp_path / "audit.log", max_bytes=10_000, max_files=2)
+
+    with caplog.at_level(logging.INFO, LOGGER):
+        assert AuditLog(knows_clients=True).takes_changes
+        assert not AuditLog(knows_clients=False).takes_changes
+        assert AuditLog(knows_clients=False, file=file).takes_changes
+    with caplog.at_level(logging.WARNING, LOGGER):
+        assert not AuditLog(knows_clients=True).takes_changes

@@ -30,21 +30,21 @@ def allow(operation: AclOperation, name: str, kind: ResourceType = TOPIC) -> Acc
 
 @pytest.fixture
 def authorizer() -> Authorizer:
-    judge = Authorizer(AuthorizerSettings(super_users=frozenset({"User:root"})))
-    judge.update(AclSet())
-    return judge
+    authorizer = Authorizer(AuthorizerSettings(super_users=frozenset({"User:root"})))
+    authorizer.update(AclSet())
+    return authorizer
 
 
 def test_only_super_users_have_rights_until_the_metadata_is_loaded() -> None:
-    judge = Authorizer(AuthorizerSettings(frozenset({"User:root"}), allow_everyone_if_no_acl_found=True))
-    ann, root = judge.access("User:ann", "10.0.0.1"), judge.access("User:root", "10.0.0.1")
+    authorizer = Authorizer(AuthorizerSettings(frozenset({"User:root"}), allow_everyone_if_no_acl_found=True))
+    ann, root = authorizer.access("User:ann", "10.0.0.1"), authorizer.access("User:root", "10.0.0.1")
 
-    assert not ann.allows(AclOperation.WRITE, TOPIC, "t") and not ann.allowed_operations(TOPIC, "t")
+    assert not ann.allows(AclOperation.WRITE, TOPIC, "t") and not ann.authorized_operations(TOPIC, "t")
     assert not ann.allows_somewhere(AclOperation.WRITE, TOPIC)
     assert root.allows(AclOperation.WRITE, TOPIC, "t") and root.allows_somewhere(AclOperation.WRITE, TOPIC)
-    assert root.allowed_operations(TOPIC, "t") == operation_bits(TOPIC)
+    assert root.authorized_operations(TOPIC, "t") == operation_bits(TOPIC)
 
-    judge.update(AclSet())
+    authorizer.update(AclSet())
     assert ann.allows(AclOperation.WRITE, TOPIC, "t") and ann.allows_somewhere(AclOperation.WRITE, TOPIC)
 
 
@@ -61,7 +61,7 @@ def test_without_acls_only_super_users_have_rights(authorizer: Authorizer) -> No
 
     for kind, operations in KNOWN_OPERATIONS.items():
         assert not any(ann.allows(one, kind, "x") for one in operations)
-        assert root.allowed_operations(kind, "x") == operation_bits(kind)
+        assert root.authorized_operations(kind, "x") == operation_bits(kind)
 
 
 def test_a_decision_is_cached_until_an_acl_changes(authorizer: Authorizer) -> None:
@@ -109,24 +109,24 @@ def test_the_number_of_cached_decisions_is_bounded(authorizer: Authorizer) -> No
 def test_a_denial_names_principal_operation_and_resource(authorizer: Authorizer) -> None:
     ann = authorizer.access("User:ann", "10.0.0.1")
 
-    with pytest.raises(AccessDenied) as told:
+    with pytest.raises(AccessDenied) as denied:
         ann.check(AclOperation.READ, ResourceType.GROUP, "g")
-    assert told.value.code is ErrorCode.GROUP_AUTHORIZATION_FAILED
-    assert told.value.detail == "User:ann from 10.0.0.1 needs READ permission on GROUP 'g'."
+    assert denied.value.code is ErrorCode.GROUP_AUTHORIZATION_FAILED
+    assert denied.value.detail == "User:ann from 10.0.0.1 needs READ permission on GROUP 'g'."
 
 
 def test_without_an_authorizer_everything_is_allowed() -> None:
-    anybody = Access("User:ANONYMOUS", "10.0.0.1")
+    open_access = Access("User:ANONYMOUS", "10.0.0.1")
 
-    assert anybody.is_open and anybody.allows_of_cluster(AclOperation.ALTER)
-    assert anybody.allowed_operations(TOPIC, "x") == operation_bits(TOPIC)
+    assert open_access.is_open and open_access.allows_of_cluster(AclOperation.ALTER)
+    assert open_access.authorized_operations(TOPIC, "x") == operation_bits(TOPIC)
 
 
-def test_a_request_reports_each_denied_resource_once(authorizer: Authorizer) -> None:
-    told: list[tuple[object, ...]] = []
-    judge = Authorizer(AuthorizerSettings(), lambda *one: told.append(one))
-    judge.update(acls(allow(AclOperation.READ, "orders")))
-    shared = judge.access("User:ann", "10.0.0.1")
+def test_a_request_reports_each_denied_resource_once() -> None:
+    decisions: list[tuple[object, ...]] = []
+    authorizer = Authorizer(AuthorizerSettings(), lambda *one: decisions.append(one))
+    authorizer.update(acls(allow(AclOperation.READ, "orders")))
+    shared = authorizer.access("User:ann", "10.0.0.1")
 
     for _ in range(2):  # two requests
         request = shared.of_request("Produce")
@@ -138,7 +138,7 @@ def test_a_request_reports_each_denied_resource_once(authorizer: Authorizer) -> 
 
     of_orders = ("User:ann", "10.0.0.1", "Produce", AclOperation.WRITE, TOPIC, "orders", DEFAULT_DENY)
     of_team = ("User:ann", "10.0.0.1", "Fetch", AclOperation.READ, ResourceType.GROUP, "team", DEFAULT_DENY)
-    assert told == [of_orders, of_orders, of_team]
+    assert decisions == [of_orders, of_orders, of_team]
 
 
 def test_new_acls_apply_to_a_request_in_progress(authorizer: Authorizer) -> None:
@@ -151,14 +151,14 @@ def test_new_acls_apply_to_a_request_in_progress(authorizer: Authorizer) -> None
     assert not request.allows_somewhere(AclOperation.READ, TOPIC)
 
 
-def test_an_allowed_operation_is_reported_only_when_it_is_decided(authorizer: Authorizer) -> None:
-    told: list[tuple[object, ...]] = []
-    judge = Authorizer(AuthorizerSettings(), lambda *one: told.append(one))
-    judge.update(acls(allow(AclOperation.READ, "orders")))
-    shared = judge.access("User:ann", "10.0.0.1")
+def test_an_allowed_operation_is_reported_only_when_it_is_decided() -> None:
+    decisions: list[tuple[object, ...]] = []
+    authorizer = Authorizer(AuthorizerSettings(), lambda *one: decisions.append(one))
+    authorizer.update(acls(allow(AclOperation.READ, "orders")))
+    shared = authorizer.access("User:ann", "10.0.0.1")
 
     for _ in range(3):
         assert shared.of_request("Fetch").allows(AclOperation.READ, TOPIC, "orders")
-    assert [one[:6] for one in told] == [
+    assert [one[:6] for one in decisions] == [
         ("User:ann", "10.0.0.1", "Fetch", AclOperation.READ, TOPIC, "orders")
     ]

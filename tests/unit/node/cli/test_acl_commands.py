@@ -21,7 +21,7 @@ READ = AccessControlEntry(2, "orders", 3, "User:anna", "*", 3, 3)
 WRITE = READ._replace(operation=4)
 
 
-def there(*entries: AccessControlEntry) -> DescribeAclsResponse:
+def existing(*entries: AccessControlEntry) -> DescribeAclsResponse:
     return DescribeAclsResponse(
         resources=[
             DescribeAclsResource(
@@ -53,11 +53,11 @@ def create(cluster: ScriptedCluster, *, dry_run: bool = False, as_json: bool = F
 
 
 def test_existing_entries_are_not_created_again(capsys: pytest.CaptureFixture[str]) -> None:
-    cluster = ScriptedCluster(there(READ), created(0))
+    cluster = ScriptedCluster(existing(READ), created(0))
 
     assert create(cluster) == 0
 
-    assert [one.operation for one in cluster.asked[1].creations] == [WRITE.operation]
+    assert [one.operation for one in cluster.requests[1].creations] == [WRITE.operation]
     assert capsys.readouterr().out.splitlines() == [
         "created 1 ACL; 1 already existed",
         "principal  permission  operation  resource  name    pattern  host",
@@ -66,21 +66,21 @@ def test_existing_entries_are_not_created_again(capsys: pytest.CaptureFixture[st
 
 
 def test_a_dry_run_creates_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    cluster = ScriptedCluster(there())
+    cluster = ScriptedCluster(existing())
 
     assert create(cluster, dry_run=True) == 0
 
-    assert len(cluster.asked) == 1
+    assert len(cluster.requests) == 1
     assert capsys.readouterr().out.startswith("would create 2 ACLs\n")
 
 
 def test_rejected_entries_are_printed_one_by_one(capsys: pytest.CaptureFixture[str]) -> None:
-    assert create(ScriptedCluster(there(), created(0, ErrorCode.POLICY_VIOLATION))) == 1
+    assert create(ScriptedCluster(existing(), created(0, ErrorCode.POLICY_VIOLATION))) == 1
     out, err = capsys.readouterr()
     assert out.startswith("created 1 ACL\n")
     assert err.startswith("ottla: allow User:anna write on topic orders from *: ")
 
-    assert create(ScriptedCluster(there(), created(0, ErrorCode.POLICY_VIOLATION)), as_json=True) == 1
+    assert create(ScriptedCluster(existing(), created(0, ErrorCode.POLICY_VIOLATION)), as_json=True) == 1
     assert [one["changed"] for one in json.loads(capsys.readouterr().out)] == [True, False]
 
 
@@ -88,12 +88,12 @@ def test_if_all_are_rejected_only_the_error_is_printed(capsys: pytest.CaptureFix
     code = ErrorCode.POLICY_VIOLATION
 
     with pytest.raises(KafkaError) as raised:
-        create(ScriptedCluster(there(), created(code, code)))
+        create(ScriptedCluster(existing(), created(code, code)))
 
     assert raised.value.code is code and not capsys.readouterr().out
 
 
-def test_a_client_that_may_not_list_acls_learns_the_right_to_create_them() -> None:
+def test_if_acls_may_not_be_listed_the_error_names_the_right_to_create_them() -> None:
     refusal = DescribeAclsResponse(error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED, error_message=None)
 
     with pytest.raises(KafkaError, match="needs ALTER permission on the cluster"):
@@ -110,8 +110,8 @@ def test_exactly_the_entries_that_were_shown_are_deleted(capsys: pytest.CaptureF
     assert asyncio.run(commands.delete(cluster.client(), [READ, WRITE], as_json=False)) == 0
 
     assert capsys.readouterr().out == "deleted 2 ACLs\n"
-    [asked] = cluster.asked
-    assert [(one.resource_name_filter, one.operation, one.host_filter) for one in asked.filters] == [
+    [request] = cluster.requests
+    assert [(one.resource_name_filter, one.operation, one.host_filter) for one in request.filters] == [
         ("orders", 3, "*"),
         ("orders", 4, "*"),
     ]

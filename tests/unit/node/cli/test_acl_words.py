@@ -44,7 +44,7 @@ def granted(
 @pytest.mark.parametrize(
     "text", ["describe_configs", "DescribeConfigs", "DESCRIBE_CONFIGS", "describe-configs", "describeconfigs"]
 )
-def test_an_operation_is_understood_however_it_is_written(text: str) -> None:
+def test_an_operation_may_be_written_with_any_case_and_separator(text: str) -> None:
     assert words.parse_operations([text]) == [AclOperation.DESCRIBE_CONFIGS]
 
 
@@ -105,11 +105,11 @@ def test_resources_are_those_of_the_options_each_once() -> None:
 
 
 @pytest.mark.parametrize(
-    ("named", "said"),
+    ("named", "message"),
     [({"topics": ["orders-*"]}, "--pattern-type prefixed"), ({"groups": [""]}, "must not be empty")],
 )
-def test_names_that_no_resource_can_have_are_rejected(named: dict[str, list[str]], said: str) -> None:
-    with pytest.raises(CommandError, match=said):
+def test_names_that_no_resource_can_have_are_rejected(named: dict[str, list[str]], message: str) -> None:
+    with pytest.raises(CommandError, match=message):
         resources(**named)
 
 
@@ -166,7 +166,7 @@ def test_every_principal_operation_resource_and_host_is_combined() -> None:
 
 
 @pytest.mark.parametrize(
-    ("some", "operations", "roles", "denied", "said"),
+    ("some", "operations", "roles", "denied", "message"),
     [
         ([], ["read"], Roles(), (), "Name a resource with --topic"),
         ([ORDERS], [], Roles(), (), "Name an operation with --operation"),
@@ -189,9 +189,9 @@ def test_every_principal_operation_resource_and_host_is_combined() -> None:
     ],
 )
 def test_options_that_contradict_each_other_are_rejected(
-    some: list[Resource], operations: list[str], roles: Roles, denied: Sequence[str], said: str
+    some: list[Resource], operations: list[str], roles: Roles, denied: Sequence[str], message: str
 ) -> None:
-    with pytest.raises(CommandError, match=said) as refused:
+    with pytest.raises(CommandError, match=message) as refused:
         words.new_entries(
             some,
             allowed=[ANNA],
@@ -220,9 +220,9 @@ def test_an_acl_needs_a_principal_and_a_command_creates_a_limited_number() -> No
         )
 
 
-def test_without_operations_a_question_is_about_all_of_a_resource() -> None:
-    assert len(words.fitting([ORDERS], [])) == 8
-    assert words.fitting([TEAM], [AclOperation.ALL]) == [(TEAM, AclOperation.ALL)]
+def test_without_operations_all_operations_of_a_resource_are_checked() -> None:
+    assert len(words.pair_operations([ORDERS], [])) == 8
+    assert words.pair_operations([TEAM], [AclOperation.ALL]) == [(TEAM, AclOperation.ALL)]
 
 
 # ---- selections -----------------------------------------------------------------------------------
@@ -239,7 +239,7 @@ def entry(
 
 def test_only_an_empty_selection_is_everything() -> None:
     assert Selection([], [], [], []).is_everything and Selection().is_everything
-    assert Selection(pattern_type=LITERAL).is_everything, "it still is all but the prefixes"
+    assert Selection(pattern_type=LITERAL).is_everything, "all entries but the prefixed ones are selected"
     for one in (
         Selection([ORDERS]),
         Selection(principals=[ANNA]),
@@ -250,7 +250,7 @@ def test_only_an_empty_selection_is_everything() -> None:
         assert not one.is_everything
 
 
-def test_a_server_is_asked_for_each_resource_and_for_one_principal_if_it_is_one() -> None:
+def test_each_resource_has_a_filter_which_names_a_single_principal() -> None:
     [one] = Selection(principals=[ANNA], pattern_type=PREFIXED).filters()
     assert one.principal == ANNA and one.resource_name is None and one.pattern_type == PREFIXED
     assert one.resource_type == ResourceType.ANY

@@ -8,7 +8,7 @@ from ottla.node.client.cluster_client import check, only
 
 
 @pytest.mark.parametrize("answers", [[], [1, 2]])
-def test_one_question_has_one_answer(answers: list[int]) -> None:
+def test_a_response_must_have_exactly_one_result_about_a_topic(answers: list[int]) -> None:
     with pytest.raises(KafkaError, match="answers about topic 'orders'"):
         only(answers, "topic orders")
 
@@ -23,7 +23,7 @@ def test_one_question_has_one_answer(answers: list[int]) -> None:
         ("Topic 'orders' already exists.", "Topic 'orders' already exists."),
     ],
 )
-def test_an_error_names_what_it_speaks_of(message: str | None, words: str) -> None:
+def test_an_error_names_its_subject(message: str | None, words: str) -> None:
     with pytest.raises(KafkaError) as caught:
         check(ErrorCode.TOPIC_ALREADY_EXISTS, message, "topic orders")
 

@@ -63,7 +63,7 @@ def test_a_directory_id_has_22_letters() -> None:
         quorum_commands.parse_directory_id("AAEC")
 
 
-def test_the_state_of_a_quorum_in_words(
+def test_the_state_of_a_quorum_is_printed_as_a_table(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     show(monkeypatch, as_json=False)
@@ -80,17 +80,17 @@ def test_the_state_of_a_quorum_in_words(
     assert rows[2][-1] == "a:9093" and rows[4][-2:] == ["-", "-"]
 
 
-def test_the_state_of_a_quorum_for_programs(
+def test_the_state_of_a_quorum_is_printed_as_json(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     show(monkeypatch, as_json=True)
 
-    told = json.loads(capsys.readouterr().out)
-    assert (told["leader"], told["leader_epoch"], told["high_watermark"]) == (1, 4, 7)
-    assert [one["node"] for one in told["voters"]] == [0, 1, 2]
-    assert [one["node"] for one in told["observers"]] == [3]
-    assert told["voters"][2]["directory_id"] is None and told["voters"][2]["log_end_offset"] is None
-    assert told["voters"][0]["listeners"] == [{"name": "CONTROLLER", "host": "a", "port": 9093}]
+    quorum = json.loads(capsys.readouterr().out)
+    assert (quorum["leader"], quorum["leader_epoch"], quorum["high_watermark"]) == (1, 4, 7)
+    assert [one["node"] for one in quorum["voters"]] == [0, 1, 2]
+    assert [one["node"] for one in quorum["observers"]] == [3]
+    assert quorum["voters"][2]["directory_id"] is None and quorum["voters"][2]["log_end_offset"] is None
+    assert quorum["voters"][0]["listeners"] == [{"name": "CONTROLLER", "host": "a", "port": 9093}]
 
 
 def test_voters_without_a_vote_are_distinguished_from_the_others(
@@ -102,11 +102,11 @@ def test_voters_without_a_vote_are_distinguished_from_the_others(
     show(monkeypatch, as_json=False, view=view)
     rows = capsys.readouterr().out.splitlines()[2:]
     show(monkeypatch, as_json=True, view=view)
-    told = json.loads(capsys.readouterr().out)["voters"]
+    voters = json.loads(capsys.readouterr().out)["voters"]
 
     assert "voter, cannot vote yet: old disk" in rows[0] and "voter, cannot vote yet: copied disk" in rows[2]
-    assert [one["is_disk_old"] for one in told] == [True, False, False]
-    assert [one["is_disk_copied"] for one in told] == [False, False, True]
+    assert [one["is_disk_old"] for one in voters] == [True, False, False]
+    assert [one["is_disk_copied"] for one in voters] == [False, False, True]
 
 
 # ---- copied directories ----------------------------------------------------------------------------------
@@ -172,7 +172,7 @@ def show(monkeypatch: pytest.MonkeyPatch, *, as_json: bool, view: QuorumView = V
     import asyncio
 
     async def describe(client: Client, *, accepts_old: bool) -> QuorumView:
-        assert accepts_old, "a node that is cut off tells what it knew"
+        assert accepts_old, "a node that is cut off may return the quorum that it last knew"
         return view
 
     monkeypatch.setattr(quorum_commands, "describe_quorum", describe)

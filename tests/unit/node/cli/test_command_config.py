@@ -47,7 +47,7 @@ def test_settings_without_effect_are_named_once(tmp_path: Path, capsys: pytest.C
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         (
             "security.protocl=SSL",
@@ -57,19 +57,19 @@ def test_settings_without_effect_are_named_once(tmp_path: Path, capsys: pytest.C
         ("ssl.ca.location=x", "use ssl.truststore.location"),
         (
             "metadata.broker.list=a:9092",
-            "is a name of Apache Kafka 0.8 or earlier; use bootstrap.servers.",
+            "is a name of an older Apache Kafka; use bootstrap.servers.",
         ),
         ("\udcff", "is not UTF-8 text"),
     ],
 )
-def test_a_file_with_unsupported_settings_is_rejected(tmp_path: Path, text: str, said: str) -> None:
+def test_a_file_with_unsupported_settings_is_rejected(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "client.properties"
     path.write_bytes(text.encode("utf-8", "surrogateescape"))
 
     with pytest.raises(CommandError) as refused:
         read_command_config(path)
 
-    assert str(path) in str(refused.value) and said in str(refused.value)
+    assert str(path) in str(refused.value) and message in str(refused.value)
     assert refused.value.exit_code == EXIT_USAGE
 
 
@@ -88,6 +88,6 @@ def test_an_address_of_the_command_line_comes_before_that_of_the_file(tmp_path: 
 
 @pytest.mark.parametrize("error", [takes_no_logins("h:1"), without_login("h:1"), handshake_cut("h:1")])
 def test_connection_errors_say_where_the_settings_are(error: Exception) -> None:
-    told = explain(error)  # type: ignore[arg-type]
+    message = explain(error)  # type: ignore[arg-type]
 
-    assert "--command-config" in told and told.endswith(".") and "?." not in told
+    assert "--command-config" in message and message.endswith(".") and "?." not in message

@@ -20,7 +20,7 @@ SUBJECTS = (
 )
 
 
-def told(code: ErrorCode, subject: str) -> str:
+def message(code: ErrorCode, subject: str) -> str:
     """Return the line that `ottla` prints if a server returns this code without a message."""
     with pytest.raises(KafkaError) as raised:
         check(code, None, subject)
@@ -32,7 +32,7 @@ def test_every_code_makes_a_sentence_about_every_subject(code: ErrorCode) -> Non
     for subject in SUBJECTS:
         named = subject_of(subject)
         sentence = sentence_of(code, subject)
-        printed = told(code, subject)
+        printed = message(code, subject)
 
         assert named in sentence and len(sentence.split()) > len(named.split()) + 1, sentence
         assert not sentence.endswith(".") and "{" not in sentence
@@ -88,8 +88,10 @@ def test_the_rest_api_returns_the_same_sentence(code: ErrorCode) -> None:
         ),
     ],
 )
-def test_sentences_as_they_are_read(code: ErrorCode, subject: str, sentence: str) -> None:
-    assert told(code, subject) == sentence
+def test_an_error_without_a_message_is_printed_as_a_sentence_with_advice(
+    code: ErrorCode, subject: str, sentence: str
+) -> None:
+    assert message(code, subject) == sentence
 
 
 def test_a_name_in_quotes_is_not_quoted_again() -> None:
@@ -104,13 +106,13 @@ def test_a_url_is_no_address_of_a_node(text: str) -> None:
         parse_bootstrap(text)
 
 
-def test_a_name_that_cannot_be_resolved_is_to_be_checked() -> None:
+def test_the_advice_for_a_name_that_cannot_be_resolved_is_to_check_it() -> None:
     error = KafkaError(E.NETWORK_EXCEPTION, "no connection to nowhere:9092: the name cannot be resolved")
 
     assert "Check the address" in explain(error) and "ottla start" not in explain(error)
 
 
-def test_a_port_of_something_else_is_asked_about() -> None:
+def test_the_advice_for_a_port_that_speaks_http_is_to_give_a_kafka_listener() -> None:
     error = KafkaError(
         E.INVALID_REQUEST, "h:8080 speaks HTTP, not the Kafka protocol: is this the REST port?"
     )
@@ -143,9 +145,9 @@ def test_a_port_of_something_else_is_asked_about() -> None:
     ],
 )
 def test_a_missing_right_is_reported_with_the_command_that_grants_it(detail: str, command: str) -> None:
-    told = explain(KafkaError(E.CLUSTER_AUTHORIZATION_FAILED, detail))
+    message = explain(KafkaError(E.CLUSTER_AUTHORIZATION_FAILED, detail))
 
-    assert told.endswith(f" An administrator grants it: `{command}`.")
+    assert message.endswith(f" An administrator grants it: `{command}`.")
 
 
 def test_errors_that_say_what_to_do_get_no_other_advice() -> None:
@@ -161,6 +163,6 @@ def test_errors_that_say_what_to_do_get_no_other_advice() -> None:
 
 
 def test_an_error_without_an_authorizer_names_its_setting() -> None:
-    told = explain(KafkaError(E.SECURITY_DISABLED, "the list of ACLs: No Authorizer is configured."))
+    message = explain(KafkaError(E.SECURITY_DISABLED, "the list of ACLs: No Authorizer is configured."))
 
-    assert "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer" in told
+    assert "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer" in message

@@ -21,7 +21,7 @@ from ottla.node.client.group_lag import Oldest, PartitionLag
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
 
 
-def test_states_and_types_in_any_case() -> None:
+def test_states_and_types_are_accepted_in_any_case() -> None:
     states, noun = group_commands.STATES, "group state"
     assert group_commands.parse_words("stable, EMPTY", states, noun) == ["Stable", "Empty"]
     assert group_commands.parse_words(None, group_commands.TYPES, "type of a group") == []
@@ -63,7 +63,7 @@ def test_a_time_beyond_all_timestamps_is_the_last_one() -> None:
         (PartitionLag(5, 10), None, 5, None),  # the leader was gone before the record was read
     ],
 )
-def test_lag_in_records_and_time(
+def test_lag_is_computed_in_records_and_in_time(
     lag: PartitionLag, oldest: Oldest | None, records: int | None, age_ms: int | None
 ) -> None:
     assert (lag.records, group_lag.age_ms(lag, oldest, 1000)) == (records, age_ms)
@@ -76,7 +76,7 @@ VIEW = GroupView("g", "classic", "Stable", "consumer", "range", None, "h:9092", 
 LAGS = {A0: PartitionLag(5, 8, 1500), A1: PartitionLag(8, 8, 0), B0: PartitionLag(None, 3)}
 
 
-def test_a_group_in_words(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_group_is_printed_as_a_table(capsys: pytest.CaptureFixture[str]) -> None:
     group_tables.print_group(VIEW, LAGS)
 
     lines = capsys.readouterr().out.splitlines()
@@ -88,23 +88,23 @@ def test_a_group_in_words(capsys: pytest.CaptureFixture[str]) -> None:
     ]
 
 
-def test_a_group_for_programs() -> None:
-    told = json.loads(json.dumps(group_tables.group_as_json(VIEW._replace(epoch=7), LAGS)))
+def test_a_group_is_returned_as_json() -> None:
+    group = json.loads(json.dumps(group_tables.group_as_json(VIEW._replace(epoch=7), LAGS)))
 
-    assert (told["group"], told["state"], told["epoch"], told["assignor"]) == ("g", "Stable", 7, "range")
-    assert [one["lag"] for one in told["partitions"]] == [3, 0, None]
-    assert told["members"][0]["partitions"][2] == {"topic": "b", "partition": 0}
+    assert (group["group"], group["state"], group["epoch"], group["assignor"]) == ("g", "Stable", 7, "range")
+    assert [one["lag"] for one in group["partitions"]] == [3, 0, None]
+    assert group["members"][0]["partitions"][2] == {"topic": "b", "partition": 0}
 
 
-def test_lag_in_words_and_for_programs(capsys: pytest.CaptureFixture[str]) -> None:
+def test_lag_is_printed_as_a_table_and_returned_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     group_tables.print_lag("g", LAGS)
-    told = group_tables.lag_as_json("g", LAGS)
+    document = group_tables.lag_as_json("g", LAGS)
 
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "group g  lag 3 records, 1.5 s"
     assert [line.split()[-2:] for line in lines[2:]] == [["3", "1.5"], ["0", "0.0"], ["-", "-"]]
-    assert (told["lag"], told["seconds"]) == (3, 1.5)
-    assert [one["seconds"] for one in told["partitions"]] == [1.5, 0.0, None]
+    assert (document["lag"], document["seconds"]) == (3, 1.5)
+    assert [one["seconds"] for one in document["partitions"]] == [1.5, 0.0, None]
 
 
 JOINED = RebalanceEvent("MemberJoined", 1_000, "anna-1", "anna", "first start")
@@ -114,7 +114,7 @@ REBALANCES = [
 ]
 
 
-def test_a_timeline_in_words(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_timeline_is_printed_as_a_table(capsys: pytest.CaptureFixture[str]) -> None:
     group_tables.print_timeline(VIEW._replace(rebalances=REBALANCES))
     group_tables.print_timeline(VIEW._replace(rebalances=[]))
     group_tables.print_timeline(VIEW)
@@ -130,7 +130,7 @@ def test_a_timeline_in_words(capsys: pytest.CaptureFixture[str]) -> None:
     assert lines[4] == "This server does not record the rebalances of its groups."
 
 
-def test_a_timeline_for_programs() -> None:
+def test_a_timeline_is_returned_as_json() -> None:
     ended, running = group_as_json.timeline_as_json(VIEW._replace(rebalances=REBALANCES)) or []
 
     assert (ended["duration_ms"], ended["generation_after"], ended["events_left_out"]) == (3_500, 1, 7)
@@ -153,7 +153,7 @@ def test_a_group_that_committed_nothing_has_no_table(capsys: pytest.CaptureFixtu
     assert capsys.readouterr().out == "group g  lag 0 records, - s\n"
 
 
-def test_members_in_words(capsys: pytest.CaptureFixture[str]) -> None:
+def test_members_are_printed_as_a_table(capsys: pytest.CaptureFixture[str]) -> None:
     worker = GroupMemberView("w-1", "static", "worker", "10.0.0.2", None)
     group_tables.print_members(VIEW._replace(members=[ANNA, worker]), verbose=True)
 
@@ -170,16 +170,16 @@ def test_members_of_a_consumer_group_have_epochs_and_targets(capsys: pytest.Capt
     view = VIEW._replace(group_type="consumer", epoch=8, target_epoch=7, members=[anna, classic])
     group_tables.print_group(view, {})
     group_tables.print_members(view, verbose=True)
-    told = json.loads(json.dumps(group_tables.group_as_json(view, {})))
+    group = json.loads(json.dumps(group_tables.group_as_json(view, {})))
 
     head, _, *rows = capsys.readouterr().out.splitlines()
     assert "epoch 8 (assigned 7)" in head
     assert rows[0].split()[4:] == ["3", "consumer", "6", "a:0,1", "b:0", "a:0", "b:0"]
     assert rows[1].split()[4:] == ["0", "classic", "7", "-", "a:1"]
-    assert (told["epoch"], told["target_epoch"]) == (8, 7)
-    assert [one["epoch"] for one in told["members"]] == [6, 7]
-    assert told["members"][0]["expression"] == "b.*"
-    assert told["members"][1]["target"] == [{"topic": "a", "partition": 1}]
+    assert (group["epoch"], group["target_epoch"]) == (8, 7)
+    assert [one["epoch"] for one in group["members"]] == [6, 7]
+    assert group["members"][0]["expression"] == "b.*"
+    assert group["members"][1]["target"] == [{"topic": "a", "partition": 1}]
     assert "epoch" not in group_tables.members_as_json(VIEW)[0]
 
 

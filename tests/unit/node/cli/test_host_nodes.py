@@ -75,7 +75,7 @@ def test_nodes_of_a_host_are_in_its_rack() -> None:
     assert {node["broker.rack"] for node in derived(broker_rack="zone-a")} == {"zone-a"}
 
 
-def test_the_rest_api_has_ports_that_follow() -> None:
+def test_the_rest_apis_of_the_nodes_have_consecutive_ports() -> None:
     of_default, given = derived(), derived(ottla_rest_listeners="http://127.0.0.1:80,https://:443/")
 
     # A default port that is in use does not keep the first node from starting.
@@ -141,16 +141,22 @@ def test_a_shell_counts_the_nodes_on_the_disk(tmp_path: Path) -> None:
 def test_unreadable_directories_are_left_to_the_nodes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    refused: list[Path] = []
+
     def refuse(path: Path) -> bool:
+        refused.append(path)
         raise PermissionError(13, "Permission denied", str(path))
 
+    (tmp_path / "node-12").mkdir()
     monkeypatch.setattr(Path, "exists", refuse)
 
     refuse_other_layout({"log.dirs": str(tmp_path)}, [])
 
+    assert refused == [tmp_path / "node-12" / "meta.properties"]
+
 
 @pytest.mark.parametrize(
-    ("is_there", "nodes", "problem"),
+    ("existing", "nodes", "problem"),
     [
         ("meta.properties", 2, "first move its contents to .*node-10"),
         ("node-12/meta.properties", 2, "node 12, which would not be started"),
@@ -159,9 +165,9 @@ def test_unreadable_directories_are_left_to_the_nodes(
         ("node-1/00000000000000000000.log", 0, ""),
     ],
 )
-def test_no_node_with_data_is_left_out(is_there: str, nodes: int, problem: str, tmp_path: Path) -> None:
-    (tmp_path / is_there).parent.mkdir(exist_ok=True)
-    (tmp_path / is_there).touch()
+def test_no_node_with_data_is_left_out(existing: str, nodes: int, problem: str, tmp_path: Path) -> None:
+    (tmp_path / existing).parent.mkdir(exist_ok=True)
+    (tmp_path / existing).touch()
     known = [HostNode(node_id=10 + index, overrides=()) for index in range(nodes)]
     texts = {"log.dirs": str(tmp_path)}
 

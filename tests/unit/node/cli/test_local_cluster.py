@@ -21,14 +21,14 @@ def refusal(data: Path, *overrides: str, nodes: int = 1) -> str:
     return str(refused.value)
 
 
-def test_a_file_in_the_place_of_the_directory_is_one_sentence(tmp_path: Path) -> None:
+def test_a_file_in_the_place_of_the_directory_is_reported_in_one_sentence(tmp_path: Path) -> None:
     file = tmp_path / "file"
     file.touch()
 
     assert refusal(file) == f"{file}/node-0: Not a directory. Choose another data directory with --data."
 
 
-def test_a_directory_that_cannot_be_made_is_one_sentence() -> None:
+def test_a_directory_that_cannot_be_made_is_reported_in_one_sentence() -> None:
     sentence = refusal(Path("/proc/nowhere/data"))
 
     assert sentence.endswith(": No such file or directory. Choose another data directory with --data.")
@@ -100,7 +100,7 @@ def test_a_node_that_runs_already_is_named_before_its_port_is(
     assert (tmp_path / "node-0" / "server.properties").read_text() == before
 
 
-class EndsWith:
+class FakeProcess:
     """A process that runs until it is waited for."""
 
     pid = 4711
@@ -115,7 +115,7 @@ class EndsWith:
 
 
 @pytest.mark.parametrize(
-    ("returncode", "was_ready", "ended_well"),
+    ("returncode", "was_ready", "succeeds"),
     [
         (0, True, True),
         (0, False, True),
@@ -125,16 +125,16 @@ class EndsWith:
     ],
 )
 def test_a_node_that_is_only_starting_may_end_by_the_signal(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, returncode: int, was_ready: bool, ended_well: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, returncode: int, was_ready: bool, succeeds: bool
 ) -> None:
-    process: Any = EndsWith(returncode)
+    process: Any = FakeProcess(returncode)
     node = NodeProcess(NodeHome(node_id=0, directory=tmp_path), start=lambda *_, **__: process)
     node.ready_line = "READY" if was_ready else ""
-    asked: list[tuple[int, int]] = []
-    monkeypatch.setattr(os, "kill", lambda pid, number: asked.append((pid, number)))
+    signals: list[tuple[int, int]] = []
+    monkeypatch.setattr(os, "kill", lambda pid, number: signals.append((pid, number)))
 
-    assert stop_all([node]) is ended_well
-    assert asked == [(4711, signal.SIGTERM), (4711, signal.SIGINT)]
+    assert stop_all([node]) is succeeds
+    assert signals == [(4711, signal.SIGTERM), (4711, signal.SIGINT)]
 
 
 def test_the_last_reason_of_a_node_that_does_not_serve_is_quoted(tmp_path: Path) -> None:
@@ -144,11 +144,11 @@ def test_the_last_reason_of_a_node_that_does_not_serve_is_quoted(tmp_path: Path)
         "is not ready: It registers.\n12:11 INFO A link came.\n"
     )
 
-    assert home.what_it_waits_for() == "It registers."
+    assert home.start_state() == "It registers."
 
 
 def test_a_node_that_logged_nothing_is_not_quoted(tmp_path: Path) -> None:
     home = NodeHome(node_id=0, directory=tmp_path)
     home.log.touch()
 
-    assert home.what_it_waits_for() == "reason unknown"
+    assert home.start_state() == "reason unknown"

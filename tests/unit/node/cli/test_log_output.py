@@ -77,7 +77,7 @@ def test_after_its_time_a_line_is_written_again(log: Log) -> None:
     assert log.lines() == ["hourly", "hourly"]
 
 
-def test_only_so_many_lines_are_remembered(log: Log) -> None:
+def test_the_number_of_remembered_lines_is_limited(log: Log) -> None:
     for number in range(3 * MAX_REMEMBERED):
         log.logger.info("line %d", number)
 
@@ -117,10 +117,10 @@ def test_a_traceback_is_indented() -> None:
 
 
 def test_a_line_of_json_is_one_object_with_kafkas_levels() -> None:
-    told = json.loads(JsonFormatter(4).format(record("topic %s", "x\ny")))
+    document = json.loads(JsonFormatter(4).format(record("topic %s", "x\ny")))
     failed = JsonFormatter(4).format(failure())
 
-    assert told == {
+    assert document == {
         "timestamp": "2023-11-14T22:13:20.250Z",
         "level": "WARN",
         "logger": "ottla.node.net",

@@ -80,9 +80,9 @@ def test_dropped_lines_are_reported_in_the_format_of_the_log(pipe: tuple[int, in
     stream.write("too long\n" * 2)
     stream.write("second\n")
 
-    told = read_until(pipe[0], b"}\n").decode().removeprefix("second\n")
+    line = read_until(pipe[0], b"}\n").decode().removeprefix("second\n")
 
-    assert json.loads(told) == {
+    assert json.loads(line) == {
         "message": "1 line was left out of this log, because its reader was too slow."
     }
 
@@ -124,7 +124,7 @@ def test_the_end_waits_for_the_reader_only_for_a_limited_time(pipe: tuple[int, i
     stream = LogStream(pipe[1])
     stream.write("x" * 2 * PIPE_BYTES)
 
-    stream.end(patience_s=0.1)
+    stream.end(timeout_s=0.1)
 
     assert len(os.read(pipe[0], 4 * PIPE_BYTES)) == PIPE_BYTES
 
@@ -136,7 +136,7 @@ def test_a_reader_that_is_gone_does_no_harm() -> None:
 
     stream.write("nobody reads this\n")
     began = time.monotonic()
-    stream.end(patience_s=60.0)
+    stream.end(timeout_s=60.0)
 
     assert time.monotonic() - began < 30, "the thread has gone on"
     os.close(writer)

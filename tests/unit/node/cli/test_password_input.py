@@ -45,7 +45,7 @@ def test_a_line_is_a_password_without_its_end(content: bytes, password: str) -> 
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
         (b"", "it is empty"),
         (b"\n", "it is empty"),
@@ -56,8 +56,8 @@ def test_a_line_is_a_password_without_its_end(content: bytes, password: str) -> 
         (b"x" * 1025, "longer than 1,024 bytes"),
     ],
 )
-def test_an_invalid_password_is_rejected_without_being_shown(content: bytes, said: str) -> None:
-    with pytest.raises(CommandError, match=said) as refused:
+def test_an_invalid_password_is_rejected_without_being_shown(content: bytes, message: str) -> None:
+    with pytest.raises(CommandError, match=message) as refused:
         password_in(content, "the file")
 
     assert refused.value.exit_code == EXIT_USAGE and "xxx" not in str(refused.value)
@@ -86,7 +86,7 @@ def test_generated_passwords_are_long_and_all_different() -> None:
         take_password("anna", file="-", generate=True)
 
 
-def test_it_is_asked_for_twice_and_again_if_the_two_differ(
+def test_a_password_is_asked_for_twice_and_again_if_the_two_differ(
     typed: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     typed += ["secret", "sceret", "secret", "secret"]
@@ -100,7 +100,7 @@ def test_it_is_asked_for_twice_and_again_if_the_two_differ(
     assert typed == ["not asked again"]
 
 
-def test_nothing_typed_is_no_password(typed: list[str]) -> None:
+def test_an_empty_password_is_rejected(typed: list[str]) -> None:
     typed += ["", ""]
 
     with pytest.raises(CommandError, match="it is empty"):

@@ -83,7 +83,7 @@ def test_a_secret_among_the_arguments_is_rejected_and_read_from_standard_input(
     typed.write_text(f"{JAAS}\n")
     words = ("profile", "create", "p", "security.protocol=SASL_PLAINTEXT", "sasl.mechanism=PLAIN")
 
-    told = ottla(*words, f"sasl.jaas.config={JAAS}", code=2)
+    message = ottla(*words, f"sasl.jaas.config={JAAS}", code=2)
     with typed.open() as file:
         monkeypatch.setattr("sys.stdin", file)
         wrong = ottla(*words, "sasl.jaas.config", code=2)
@@ -91,13 +91,13 @@ def test_a_secret_among_the_arguments_is_rejected_and_read_from_standard_input(
         monkeypatch.setattr("sys.stdin", file)
         ottla(*words, "sasl.mechanism=SCRAM-SHA-512", "sasl.jaas.config")
 
-    assert "is a secret, which others on this machine could see" in told and "apple-pie" not in told
+    assert "is a secret, which others on this machine could see" in message and "apple-pie" not in message
     assert "Profile p: sasl.jaas.config" in wrong, "it is for another mechanism"
     assert read_profiles().settings["p"]["sasl.jaas.config"] == JAAS
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         (("create", "a/b"), "cannot be the name of a profile"),
         (("create", "p", "acks=all"), "'acks' is not a setting of a profile"),
@@ -116,8 +116,8 @@ def test_a_secret_among_the_arguments_is_rejected_and_read_from_standard_input(
         (("delete", "q"), "There is no profile 'q'"),
     ],
 )
-def test_an_invalid_profile_is_rejected(ottla: Command, words: tuple[str, ...], told: str) -> None:
-    assert told in ottla("profile", *words, code=2)
+def test_an_invalid_profile_is_rejected(ottla: Command, words: tuple[str, ...], message: str) -> None:
+    assert message in ottla("profile", *words, code=2)
     assert not profiles_path().exists()
 
 
@@ -185,7 +185,7 @@ def test_names_are_completed(ottla: Command) -> None:
         ("bootstrap.servers", False),
     ],
 )
-def test_settings_that_are_secrets(name: str, expected: bool) -> None:
+def test_keys_passwords_and_logins_are_secrets_and_other_settings_are_not(name: str, expected: bool) -> None:
     assert is_secret(name) is expected
 
 
@@ -207,7 +207,7 @@ def connections(ottla: Command, monkeypatch: pytest.MonkeyPatch, *words: str) ->
 
 
 @pytest.fixture
-def two(ottla: Command) -> None:
+def two_profiles(ottla: Command) -> None:
     write_profiles(Profiles("local", {"local": {"bootstrap.servers": "here:1"}, "prod": PRODUCTION}))
 
 
@@ -224,7 +224,7 @@ def two(ottla: Command) -> None:
         (("-b", "b:1"), {"OTTLA_PROFILE": "prod"}, "b:1", "SASL_PLAINTEXT"),
     ],
 )
-@pytest.mark.usefixtures("two")
+@pytest.mark.usefixtures("two_profiles")
 def test_options_come_before_the_environment_and_that_before_profiles(
     ottla: Command,
     monkeypatch: pytest.MonkeyPatch,
@@ -253,7 +253,7 @@ def test_the_current_profile_sends_its_passwords_to_no_other_address(tmp_path: P
     assert connection_of(None, None, examines_node=True) == CommandConfig()
 
 
-@pytest.mark.usefixtures("two")
+@pytest.mark.usefixtures("two_profiles")
 def test_a_file_of_settings_replaces_the_security_of_a_profile(
     ottla: Command, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -265,7 +265,7 @@ def test_a_file_of_settings_replaces_the_security_of_a_profile(
     assert found == CommandConfig(bootstrap="prod:9092")
 
 
-@pytest.mark.usefixtures("two")
+@pytest.mark.usefixtures("two_profiles")
 def test_a_missing_profile_is_reported(ottla: Command) -> None:
     assert "There is no profile 'x'" in ottla("topic", "list", "--profile", "x", code=2)
 

@@ -38,7 +38,7 @@ def test_options_name_an_entity(words: EntityWords, entity: commands.QuotaEntity
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (EntityWords(user="anna", user_default=True), "either --user or --user-default"),
         (EntityWords(client_id=""), "--client-id-default is for all others"),
@@ -46,8 +46,8 @@ def test_options_name_an_entity(words: EntityWords, entity: commands.QuotaEntity
         (EntityWords(ip_default=True, client_id="app"), "--ip cannot be combined with a user"),
     ],
 )
-def test_options_that_contradict_each_other_are_rejected(words: EntityWords, said: str) -> None:
-    with pytest.raises(CommandError, match=said):
+def test_options_that_contradict_each_other_are_rejected(words: EntityWords, message: str) -> None:
+    with pytest.raises(CommandError, match=message):
         words.entity()
 
 
@@ -163,8 +163,9 @@ def test_the_named_quotas_are_deleted_or_all(capsys: pytest.CaptureFixture[str])
 
     assert delete(one, RATE, RATE) == delete(every, dry_run=True) == 0
 
-    assert [(op.key, op.remove) for op in one.asked[1].entries[0].ops] == [(RATE, True)]
-    assert one.asked[0].strict and len(every.asked[1].entries[0].ops) == 2 and every.asked[1].validate_only
+    assert [(op.key, op.remove) for op in one.requests[1].entries[0].ops] == [(RATE, True)]
+    assert one.requests[0].strict
+    assert len(every.requests[1].entries[0].ops) == 2 and every.requests[1].validate_only
     assert capsys.readouterr().out.splitlines() == [
         f"deleted {RATE} of user anna",
         f"would delete {RATE} of user anna",
@@ -180,8 +181,8 @@ def test_missing_quotas_are_not_deleted() -> None:
 
 
 def test_an_unknown_quota_is_reported_with_the_known_ones() -> None:
-    said = "Invalid configuration key producer_rate"
-    cluster = ScriptedCluster(answer(ANNA, ErrorCode.INVALID_REQUEST, said))
+    message = "Invalid configuration key producer_rate"
+    cluster = ScriptedCluster(answer(ANNA, ErrorCode.INVALID_REQUEST, message))
 
     with pytest.raises(CommandError, match=r"cannot have the quota producer_rate.*producer_byte_rate"):
         asyncio.run(

@@ -9,12 +9,12 @@ from ottla.logstore.words.escaped_text import CONTROLS
 from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.cli.record_commands import OffsetSpec, parse_offset_spec
 from ottla.node.cli.record_text import (
-    column_printer,
-    json_printer,
-    json_printer_for_terminal,
+    column_formatter,
+    format_json,
+    format_json_for_terminal,
     parse_json,
     parse_line,
-    template_printer,
+    template_formatter,
 )
 from ottla.node.client.producer import ProducerRecord
 
@@ -49,8 +49,8 @@ def test_an_empty_value_becomes_a_tombstone_on_demand() -> None:
         Record(2, 6, "schön".encode(), b"", ()),
     ],
 )
-def test_json_out_is_json_in(record: Record) -> None:
-    parsed = parse_json(json_printer(PLACE, record))
+def test_a_record_that_is_printed_as_json_can_be_produced_again(record: Record) -> None:
+    parsed = parse_json(format_json(PLACE, record))
 
     assert parsed == ProducerRecord(record.key, record.value, record.headers, 3, record.timestamp)
 
@@ -81,11 +81,11 @@ def test_headers_may_be_an_object() -> None:
 @pytest.mark.parametrize(
     ("line", "problem"),
     [
-        (b"nonsense", "not JSON"),
+        (b"nonsense", "^this line is not JSON, or not JSON that can be stored unchanged: "),
         (b"\xff", "not JSON"),
-        (b"[1]", "this is not a JSON object"),
-        (b'{"partition": "1"}', "partition is not a number"),
-        (b'{"timestamp": true}', "timestamp is not a number"),
+        (b"[1]", "this line is not a JSON object"),
+        (b'{"partition": "1"}', r"partition must be an integer from -1 to 2147483647$"),
+        (b'{"timestamp": true}', "timestamp must be an integer from -1 to 9223372036854775807"),
         (b'{"headers": 7}', "headers must be"),
         (b'{"value_base64": "*"}', "not base64"),
         (b'{"value_base64": 7}', "not base64"),
@@ -105,7 +105,7 @@ def test_headers_may_be_an_object() -> None:
         (b'{"value":{"a":1,}}', r": .* at column 16, in field value\.a$"),
     ],
 )
-def test_a_bad_json_line_is_named(line: bytes, problem: str) -> None:
+def test_the_error_for_an_invalid_json_line_says_what_is_wrong(line: bytes, problem: str) -> None:
     with pytest.raises(ValueError, match=problem):
         parse_json(line)
 
@@ -113,14 +113,14 @@ def test_a_bad_json_line_is_named(line: bytes, problem: str) -> None:
 def test_columns_stand_in_a_fixed_order() -> None:
     shown = {"keys", "headers", "offsets", "partitions", "timestamps"}
 
-    line = column_printer(shown, "|")(PLACE, RECORD)
+    line = column_formatter(shown, "|")(PLACE, RECORD)
 
     assert line == b"3|42|1700000000000|src=shop,none=NULL|anna|2 apples\n"
-    assert column_printer(set(), "|")(PLACE, RECORD) == b"2 apples\n"
+    assert column_formatter(set(), "|")(PLACE, RECORD) == b"2 apples\n"
 
 
 def test_a_template_prints_what_it_names() -> None:
-    line = template_printer("%t/%p/%o@%T %k=%s %K %S 100%%\\n")(PLACE, RECORD)
+    line = template_formatter("%t/%p/%o@%T %k=%s %K %S 100%%\\n")(PLACE, RECORD)
 
     assert line == b"orders/3/42@1700000000000 anna=2 apples 4 8 100%\n"
 
@@ -128,11 +128,11 @@ def test_a_template_prints_what_it_names() -> None:
 @pytest.mark.parametrize("template", ["%x", "abc%"])
 def test_an_unknown_letter_is_rejected(template: str) -> None:
     with pytest.raises(ValueError, match="is not a field"):
-        template_printer(template)
+        template_formatter(template)
 
 
 def test_json_is_one_line() -> None:
-    line = json_printer(PLACE, Record(0, 0, None, b"a\nb"))
+    line = format_json(PLACE, Record(0, 0, None, b"a\nb"))
 
     assert line.count(b"\n") == 1 and json.loads(line)["value"] == "a\nb"
 
@@ -149,7 +149,7 @@ def test_json_is_one_line() -> None:
         ("@2023-11-14T23:13:20+01:00", OffsetSpec(timestamp=1_700_000_000_000)),
     ],
 )
-def test_starts_in_a_log(text: str, place: OffsetSpec) -> None:
+def test_the_start_of_a_read_is_parsed(text: str, place: OffsetSpec) -> None:
     assert parse_offset_spec(text) == place
 
 
@@ -165,9 +165,9 @@ HOSTILE = Record(
 
 
 def test_a_terminal_is_shown_control_characters_of_records_as_escapes() -> None:
-    columns = column_printer({"keys", "headers"}, "|", for_terminal=True)(PLACE, HOSTILE)
-    template = template_printer("\x1b[1m%k\x1b[0m %h\\n", for_terminal=True)(PLACE, HOSTILE)
-    lone_value = column_printer(set(), "|", for_terminal=True)(PLACE, HOSTILE)
+    columns = column_formatter({"keys", "headers"}, "|", for_terminal=True)(PLACE, HOSTILE)
+    template = template_formatter("\x1b[1m%k\x1b[0m %h\\n", for_terminal=True)(PLACE, HOSTILE)
+    lone_value = column_formatter(set(), "|", for_terminal=True)(PLACE, HOSTILE)
 
     shown_value = rb"a\x1b[2J" + b"\tb\nc" + rb"\r\u202ed\x9b\xff\x9b" + b"\n"
     assert columns == rb"h\x1b=\x1b|k\x1b]0;title\x07|" + shown_value
@@ -176,14 +176,14 @@ def test_a_terminal_is_shown_control_characters_of_records_as_escapes() -> None:
 
 
 def test_a_pipe_gets_the_bytes_of_records_as_they_are() -> None:
-    assert column_printer(set(), "|")(PLACE, HOSTILE) == (HOSTILE.value or b"") + b"\n"
-    assert template_printer("%k")(PLACE, HOSTILE) == HOSTILE.key
+    assert column_formatter(set(), "|")(PLACE, HOSTILE) == (HOSTILE.value or b"") + b"\n"
+    assert template_formatter("%k")(PLACE, HOSTILE) == HOSTILE.key
 
 
 def test_json_for_a_terminal_is_the_same_object_without_control_characters() -> None:
     record = Record(0, 0, None, "\x1b\x7f\x9b\u202e".encode())
 
-    line = json_printer_for_terminal(PLACE, record)
+    line = format_json_for_terminal(PLACE, record)
 
-    assert json.loads(line) == json.loads(json_printer(PLACE, record))
+    assert json.loads(line) == json.loads(format_json(PLACE, record))
     assert not CONTROLS.search(line.decode().removesuffix("\n"))

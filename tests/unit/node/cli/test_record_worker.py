@@ -33,7 +33,7 @@ def work(command: str, record: SharedRecord, code: int = 65) -> AcknowledgeType:
     ("code", "kind"),
     [(0, "ACCEPT"), (1, "RELEASE"), (64, "RELEASE"), (65, "REJECT"), (255, "RELEASE")],
 )
-def test_exit_codes(code: int, kind: str) -> None:
+def test_the_exit_code_of_a_command_decides_the_acknowledgement(code: int, kind: str) -> None:
     assert work(f"sh -c 'exit {code}'", shared()).name == kind
 
 
@@ -43,23 +43,23 @@ def test_a_command_ended_by_a_signal_releases_and_the_reject_code_is_an_option()
 
 
 def test_the_value_is_on_standard_input_and_in_the_file_as_it_is(tmp_path: Path) -> None:
-    there, also = tmp_path / "stdin", tmp_path / "file"
+    from_stdin, from_file = tmp_path / "stdin", tmp_path / "file"
     program = (
-        f"import sys; open({str(there)!r}, 'wb').write(sys.stdin.buffer.read()); "
-        f"open({str(also)!r}, 'wb').write(open(sys.argv[1], 'rb').read())"
+        f"import sys; open({str(from_stdin)!r}, 'wb').write(sys.stdin.buffer.read()); "
+        f"open({str(from_file)!r}, 'wb').write(open(sys.argv[1], 'rb').read())"
     )
 
     kind = work(f'{sys.executable} -c "{program}" {{}}', shared(HOSTILE))
 
     assert kind is AcknowledgeType.ACCEPT
-    assert (there.read_bytes(), also.read_bytes()) == (HOSTILE, HOSTILE)
+    assert (from_stdin.read_bytes(), from_file.read_bytes()) == (HOSTILE, HOSTILE)
 
 
 def test_the_file_is_private_and_deleted_after_the_command(tmp_path: Path) -> None:
-    told = tmp_path / "told"
-    work(f"sh -c 'stat -c %a $1 > {told}; echo $1 >> {told}' - {{}}", shared())
+    output = tmp_path / "output"
+    work(f"sh -c 'stat -c %a $1 > {output}; echo $1 >> {output}' - {{}}", shared())
 
-    mode, name = told.read_text().split()
+    mode, name = output.read_text().split()
     assert mode == "600"
     assert not Path(name).exists()
 
@@ -102,30 +102,30 @@ def test_the_membership_is_kept_while_a_command_runs(monkeypatch: pytest.MonkeyP
 
 
 def test_a_command_and_its_children_end_with_the_worker(tmp_path: Path) -> None:
-    told = tmp_path / "pids"
+    pids = tmp_path / "pids"
 
     async def scenario() -> None:
         async def keep_alive() -> None:
             return None
 
-        command = f"sh -c 'sleep 60 & echo $$ $! > {told}.part; mv {told}.part {told}; wait'"
+        command = f"sh -c 'sleep 60 & echo $$ $! > {pids}.part; mv {pids}.part {pids}; wait'"
         async with asyncio.TaskGroup() as tasks:
             task = tasks.create_task(RecordWorker(command, 65).work(shared(), keep_alive))
-            while not told.exists():
+            while not pids.exists():
                 await asyncio.sleep(0.01)
             task.cancel()
 
     asyncio.run(scenario())
 
     deadline = time.monotonic() + 5
-    waiting = [int(one) for one in told.read_text().split()]
+    waiting = [int(one) for one in pids.read_text().split()]
     while waiting and time.monotonic() < deadline:
-        waiting = [one for one in waiting if _lives(one)]
+        waiting = [one for one in waiting if _is_running(one)]
         time.sleep(0.01)
     assert waiting == []
 
 
-def _lives(pid: int) -> bool:
+def _is_running(pid: int) -> bool:
     """Return True if a process runs; a zombie does not."""
     try:
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]

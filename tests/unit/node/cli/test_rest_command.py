@@ -1,4 +1,4 @@
-"""`ottla rest` and `rest.url`: addresses, logins, bodies, and answers of servers that are none of ours."""
+"""`ottla rest` and `rest.url`: addresses, logins, bodies, and responses of other servers."""
 
 import socket
 import ssl
@@ -110,9 +110,9 @@ def test_a_profile_whose_login_others_could_read_is_rejected(ottla: Command, tmp
     path = tmp_path / "client.properties"
     path.write_text("".join(f"{name}={value}\n" for name, value in LOGIN.items()))
 
-    told = ottla("profile", "create", "p", "--from", str(path), "--rest", "http://node-1:1", code=2)
+    message = ottla("profile", "create", "p", "--from", str(path), "--rest", "http://node-1:1", code=2)
 
-    assert "without encryption" in told and "apple-pie" not in told
+    assert "without encryption" in message and "apple-pie" not in message
 
 
 def test_settings_that_only_the_rest_api_needs_are_not_warned_of(
@@ -169,21 +169,21 @@ def test_options_come_before_the_environment_and_that_before_profiles(
     variables: dict[str, str],
     url: str,
 ) -> None:
-    asked = []
+    urls = []
     local, prod = {"rest.url": "http://127.0.0.1:1"}, {"rest.url": "http://127.0.0.1:4"}
     write_profiles(Profiles("local", {"local": local, "prod": prod, "none": {}}))
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
 
     async def note(connection: RestConnection, request: RestRequest, *, as_json: bool) -> int:
-        asked.append(connection.url.text)
+        urls.append(connection.url.text)
         return 0
 
     monkeypatch.setattr(rest_command, "ask", note)
-    told = ottla("rest", "GET", "/v3/clusters", *words, code=0 if url else 2)
+    message = ottla("rest", "GET", "/v3/clusters", *words, code=0 if url else 2)
 
-    assert asked == ([url] if url else [])
-    assert url or "Profile none has no rest.url: add --url, or set OTTLA_REST" in told
+    assert urls == ([url] if url else [])
+    assert url or "Profile none has no rest.url: add --url, or set OTTLA_REST" in message
 
 
 # ---- requests -----------------------------------------------------------------------------------
@@ -218,7 +218,7 @@ def test_a_body_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.parametrize(
-    ("path", "header", "told"),
+    ("path", "header", "message"),
     [
         ("v3/clusters", "A: b", "must begin with a slash"),
         ("https://elsewhere/x", "A: b", "must begin with a slash"),
@@ -229,18 +229,18 @@ def test_a_body_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         ("/x", "Host: elsewhere", "is set by the command itself"),
     ],
 )
-def test_requests_that_are_not_sent(path: str, header: str, told: str) -> None:
-    with pytest.raises(CommandError, match=told) as refused:
+def test_an_invalid_request_is_not_sent(path: str, header: str, message: str) -> None:
+    with pytest.raises(CommandError, match=message) as refused:
         request_of("GET", path, None, [header], 1)
 
     assert "eA==" not in str(refused.value)
 
 
-# ---- answers of strangers -----------------------------------------------------------------------
+# ---- answers of other programs -------------------------------------------------------------------
 
 
 class Server:
-    """A server that answers each request with these bytes, over TLS if it has a certificate."""
+    """A server that answers each request by a function, over TLS if it has a certificate."""
 
     def __init__(self, answer: Callable[[socket.socket], None], tls: ssl.SSLContext | None = None) -> None:
         self._answer, self._tls = answer, tls
@@ -327,7 +327,7 @@ def test_an_error_is_a_sentence_and_the_exit_code_1(ottla: Command, serve: Calla
 
 
 @pytest.mark.parametrize(
-    ("answer", "told"),
+    ("answer", "message"),
     [
         (
             http("302 Found", b"", "Location: http://elsewhere/"),
@@ -343,11 +343,11 @@ def test_an_error_is_a_sentence_and_the_exit_code_1(ottla: Command, serve: Calla
     ],
 )
 def test_answers_of_other_servers_end_in_one_sentence(
-    ottla: Command, serve: Callable[..., Server], answer: bytes, told: str
+    ottla: Command, serve: Callable[..., Server], answer: bytes, message: str
 ) -> None:
     server = serve(answer)
 
-    assert told in ottla("rest", "GET", "/", "--url", f"http://127.0.0.1:{server.port}", code=1)
+    assert message in ottla("rest", "GET", "/", "--url", f"http://127.0.0.1:{server.port}", code=1)
 
 
 def test_a_server_that_says_nothing_is_left_after_the_timeout(
@@ -356,10 +356,12 @@ def test_a_server_that_says_nothing_is_left_after_the_timeout(
     ended = threading.Event()
     server = serve(lambda one: ended.wait(30) and None)
 
-    told = ottla("rest", "GET", "/", "--url", f"http://127.0.0.1:{server.port}", "--timeout", "0.2", code=1)
+    message = ottla(
+        "rest", "GET", "/", "--url", f"http://127.0.0.1:{server.port}", "--timeout", "0.2", code=1
+    )
     ended.set()
 
-    assert "did not answer within 0.2 s" in told
+    assert "did not answer within 0.2 s" in message
 
 
 def test_a_server_that_does_not_read_a_body_is_left_after_the_timeout(ottla: Command, tmp_path: Path) -> None:
@@ -368,9 +370,9 @@ def test_a_server_that_does_not_read_a_body_is_left_after_the_timeout(ottla: Com
     with socket.create_server(("127.0.0.1", 0)) as listening:
         url = f"http://127.0.0.1:{listening.getsockname()[1]}"
 
-        told = ottla("rest", "POST", "/", "--data", f"@{path}", "--url", url, "--timeout", "0.2", code=1)
+        message = ottla("rest", "POST", "/", "--data", f"@{path}", "--url", url, "--timeout", "0.2", code=1)
 
-    assert "did not answer within 0.2 s" in told
+    assert "did not answer within 0.2 s" in message
 
 
 def test_an_answer_that_stops_is_left_after_the_timeout(ottla: Command, serve: Callable[..., Server]) -> None:
@@ -380,12 +382,12 @@ def test_an_answer_that_stops_is_left_after_the_timeout(ottla: Command, serve: C
         one.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nx")
         ended.wait(30)
 
-    told = ottla(
+    message = ottla(
         "rest", "GET", "/", "--url", f"http://127.0.0.1:{serve(begin).port}", "--timeout", "0.2", code=1
     )
     ended.set()
 
-    assert "did not answer within 0.2 s" in told
+    assert "did not answer within 0.2 s" in message
 
 
 def test_an_answer_of_any_size_is_printed_in_pieces(
@@ -395,10 +397,10 @@ def test_an_answer_of_any_size_is_printed_in_pieces(
     server = serve(http("500 x", b"x" * 100_000, JSON))
     url = f"http://127.0.0.1:{server.port}"
 
-    told = ottla("rest", "GET", "/", "--url", url, "--output", "json", code=1)
+    message = ottla("rest", "GET", "/", "--url", url, "--output", "json", code=1)
     ottla("rest", "GET", "/", "--url", url, code=1)
 
-    assert "without --output json it is printed in pieces" in told
+    assert "without --output json it is printed in pieces" in message
 
 
 # ---- TLS ----------------------------------------------------------------------------------------
@@ -415,16 +417,16 @@ def test_a_login_is_sent_over_tls_to_a_server_that_is_trusted(
     trust = {"ssl.truststore.location": str(tmp_path / "ca.pem")}
     write_profiles(
         Profiles(
-            None, {"p": {"rest.url": rest, **trust, **LOGIN}, "t": {**trust, **TOKEN}, "stranger": LOGIN}
+            None, {"p": {"rest.url": rest, **trust, **LOGIN}, "t": {**trust, **TOKEN}, "no-trust": LOGIN}
         )
     )
 
     ottla("rest", "GET", "/", "--profile", "p")
     ottla("rest", "GET", "/", "--profile", "t", "--url", rest)
-    told = ottla("rest", "GET", "/", "--profile", "stranger", "--url", rest, code=1)
+    message = ottla("rest", "GET", "/", "--profile", "no-trust", "--url", rest, code=1)
     none = ottla("rest", "GET", "/", "--url", f"http://127.0.0.1:{server.port}", code=1)
 
     assert b"Authorization: Basic YW5uYTphcHBsZS1waWU=\r\n" in server.requests[0]
     assert b"Authorization: Bearer abc.def\r\n" in server.requests[1]
-    assert "its certificate is not trusted" in told and len(server.requests) == 2
+    assert "its certificate is not trusted" in message and len(server.requests) == 2
     assert "may use TLS" in none or "not HTTP" in none or "lost" in none

@@ -19,19 +19,19 @@ PLACE = TopicPartition("orders", 0)
 
 
 class Member:
-    """A member without committed offsets, of a group that rebalances after so many heartbeats."""
+    """A member without committed offsets, of a group that rebalances after a number of heartbeats."""
 
     def __init__(self, heartbeats: int) -> None:
         self.must_rejoin = False
-        self.heard = 0
+        self.count = 0
         self._heartbeats = heartbeats
 
     async def committed(self, _partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Any]:
         return {}
 
     async def heartbeat(self) -> None:
-        self.heard += 1
-        self.must_rejoin = self.heard >= self._heartbeats
+        self.count += 1
+        self.must_rejoin = self.count >= self._heartbeats
 
 
 class Cluster:
@@ -82,21 +82,21 @@ def test_a_member_heartbeats_while_it_searches_for_the_newest_records(
     )
 
     assert (None if resumed is None else resumed.found) == expected
-    assert member.heard >= min(heartbeats, 5)
+    assert member.count >= min(heartbeats, 5)
     assert capsys.readouterr().err == ""
 
 
 def test_a_search_that_fell_short_is_reported(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    async def fell_short(*_: object, **__: object) -> dict[TopicPartition, Newest]:
+    async def newest_at_deadline(*_: object, **__: object) -> dict[TopicPartition, Newest]:
         return {PLACE: Newest(95, Shortfall.DEADLINE)}
 
     monkeypatch.setattr(record_commands.topic_admin, "find_offsets", find_offsets)
-    monkeypatch.setattr(record_commands, "newest_offsets", fell_short)
+    monkeypatch.setattr(record_commands, "newest_offsets", newest_at_deadline)
 
     placed = asyncio.run(
-        record_commands.place_all(
+        record_commands.find_start_offsets(
             cast(Client, Cluster()), [PLACE], record_commands.OffsetSpec(before_end=5), read_committed=True
         )
     )

@@ -7,7 +7,7 @@ from ottla.node.cli.app import app
 from ottla.node.cli.failure import EXIT_USAGE, CommandError
 
 # Nothing listens there: the options must be rejected before a request is sent.
-NOBODY = ("-b", "127.0.0.1:1", "--timeout", "1")
+UNREACHABLE = ("-b", "127.0.0.1:1", "--timeout", "1")
 
 
 @pytest.mark.parametrize(
@@ -22,14 +22,16 @@ NOBODY = ("-b", "127.0.0.1:1", "--timeout", "1")
         (["--share", "g", "--exec", "true", "--acknowledge", "accept"], "the exit code acknowledges"),
         (["--share", "g", "--exec", "no-such-program-anywhere"], "no executable program"),
         (["--exec", "true"], "--exec needs --share"),
+        (["--reject-exit-code", "3"], "--reject-exit-code needs --share"),
+        (["--share", "g", "--reject-exit-code", "3"], "--reject-exit-code needs --exec"),
         (["--acknowledge", "accept"], "--acknowledge needs --share"),
         (["--idle-timeout", "1"], "--idle-timeout needs --share"),
         (["--deliveries"], "--deliveries needs --share"),
         (["-f", "%y"], "%y is not a field"),
     ],
 )
-def test_options_that_do_not_go_together(options: list[str], words: str) -> None:
-    error = CliRunner().invoke(app, ["consume", "orders", *options, *NOBODY]).exception
+def test_options_that_do_not_go_together_are_rejected(options: list[str], words: str) -> None:
+    error = CliRunner().invoke(app, ["consume", "orders", *options, *UNREACHABLE]).exception
 
     assert isinstance(error, CommandError)
     assert (words in str(error), error.exit_code) == (True, EXIT_USAGE)

@@ -70,10 +70,10 @@ def test_the_command_takes_the_users_own_shell_and_installs_its_script(
 def test_commands_options_and_values_are_completed(
     line: str, answers: set[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    asked = {"_OTTLA_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(line.count(" "))}
+    variables = {"_OTTLA_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(line.count(" "))}
 
     with pytest.raises(SystemExit) as end:
-        ottla(monkeypatch=monkeypatch, **asked)
+        ottla(monkeypatch=monkeypatch, **variables)
 
     assert end.value.code == 0
     assert set(capsys.readouterr().out.split()) == answers

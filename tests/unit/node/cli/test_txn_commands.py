@@ -31,7 +31,9 @@ VIEW = TransactionView("t", "Ongoing", 7, 3, 60_000, NOW_MS - 12_300, [A0], "h:9
         (OPEN._replace(start_offset=0), True),
     ],
 )
-def test_transactions_that_are_open_for_too_long(producer: ProducerView, is_found: bool) -> None:
+def test_only_a_transaction_without_records_for_too_long_is_found(
+    producer: ProducerView, is_found: bool
+) -> None:
     found = open_for_long({A0: [producer]}, now_ms=NOW_MS, longer_than_ms=LONG_MS)
 
     assert found == ([OpenTransaction(A0, producer)] if is_found else [])
@@ -48,7 +50,7 @@ def test_transactions_that_are_open_for_too_long(producer: ProducerView, is_foun
         ({7: VIEW._replace(state="CompleteCommit", partitions=[])}, True),
     ],
 )
-def test_transactions_that_no_coordinator_will_end(
+def test_an_open_transaction_hangs_if_no_coordinator_has_its_partition(
     transactions: dict[int, TransactionView], hangs: bool
 ) -> None:
     one = OpenTransaction(A0, OPEN)
@@ -74,7 +76,7 @@ def test_a_transaction_that_was_just_being_ended_does_not_hang(now: ProducerView
 # ---- tables --------------------------------------------------------------------------------------
 
 
-def test_a_transaction_in_words(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_transaction_is_printed_with_its_partitions(capsys: pytest.CaptureFixture[str]) -> None:
     left = TopicPartition("b", 0)
     view = VIEW._replace(transactional_id="t\x1b", partitions=[A0, A1, left, TopicPartition("gone", 0)])
     txn_tables.print_transaction(view, {A0: 40, A1: None, left: UNKNOWN}, NOW_MS)
@@ -91,24 +93,26 @@ def test_a_transaction_in_words(capsys: pytest.CaptureFixture[str]) -> None:
     ]
 
 
-def test_an_idle_id_and_one_without_a_timeout(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_idle_id_is_printed_without_a_duration_and_a_missing_timeout_is_null(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     txn_tables.print_transaction(VIEW._replace(state="CompleteCommit", partitions=[]), {}, NOW_MS)
     two_phase = VIEW._replace(timeout_ms=2**31 - 1)
-    told = json.loads(json.dumps(txn_as_json.transaction_as_json(two_phase, {A0: 40}, NOW_MS)))
+    txn = json.loads(json.dumps(txn_as_json.transaction_as_json(two_phase, {A0: 40}, NOW_MS)))
 
     assert capsys.readouterr().out == (
         "id t  CompleteCommit  producer 7  epoch 3  timeout 60 s  coordinator h:9092\n"
     )
-    assert (told["timeout_ms"], told["open_for_ms"], told["began_ms"]) == (None, 12_300, VIEW.start_ms)
+    assert (txn["timeout_ms"], txn["open_for_ms"], txn["began_ms"]) == (None, 12_300, VIEW.start_ms)
     there = {"topic": "a", "partition": 0, "open_from": 40, "deleted": False, "leaderless": False}
-    assert told["partitions"] == [there]
+    assert txn["partitions"] == [there]
     [gone] = txn_as_json.transaction_as_json(two_phase, {}, NOW_MS)["partitions"]
     assert gone["deleted"] and not gone["leaderless"]
     [left] = txn_as_json.transaction_as_json(two_phase, {A0: UNKNOWN}, NOW_MS)["partitions"]
     assert left["leaderless"] and left["open_from"] is None and not left["deleted"]
 
 
-def test_lists_in_words_and_for_programs(capsys: pytest.CaptureFixture[str]) -> None:
+def test_lists_are_printed_as_tables_and_returned_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     listed = [ListedTransaction("t", "Ongoing", 7, 1)]
     two_phase = VIEW._replace(timeout_ms=2**31 - 1)
     txn_tables.print_transactions(listed, {"t": VIEW}, NOW_MS)
@@ -125,10 +129,10 @@ def test_lists_in_words_and_for_programs(capsys: pytest.CaptureFixture[str]) -> 
     assert lines[4][5:] == ["-", "5", "-"]
     assert lines[6] == ["a", "0", "7", "3", "40", "1970-01-01T00:01:39.999Z", "900.0"]
     assert len(lines) == 7
-    [told] = txn_as_json.listed_as_json(listed, {"t": two_phase}, NOW_MS)
-    assert told["coordinator"] == 1
-    assert (told["open_for_ms"], told["timeout_ms"], told["two_phase"]) == (12_300, None, True)
-    [told] = txn_as_json.listed_as_json(listed, {}, NOW_MS)
-    assert (told["open_for_ms"], told["timeout_ms"], told["two_phase"]) == (None, None, None)
+    [txn] = txn_as_json.listed_as_json(listed, {"t": two_phase}, NOW_MS)
+    assert txn["coordinator"] == 1
+    assert (txn["open_for_ms"], txn["timeout_ms"], txn["two_phase"]) == (12_300, None, True)
+    [txn] = txn_as_json.listed_as_json(listed, {}, NOW_MS)
+    assert (txn["open_for_ms"], txn["timeout_ms"], txn["two_phase"]) == (None, None, None)
     assert txn_as_json.hanging_as_json([OpenTransaction(A0, OPEN)], NOW_MS)[0]["silent_for_ms"] == LONG_MS + 1
     assert txn_as_json.producers_as_json({A0: [OPEN]})[0]["open_from"] == 40

@@ -140,9 +140,9 @@ def test_a_partial_success_is_reported_and_ends_with_an_error(
     assert err.startswith("ottla: SCRAM-SHA-512 of anna was not changed: ") and err.count("\n") == 1
 
     assert set_both(altered(), second, as_json=True, shows_it=True) == 1
-    told = json.loads(capsys.readouterr().out)
-    assert [one["changed"] for one in told["mechanisms"]] == [True, False]
-    assert told["mechanisms"][1]["error"] and told["password"] == "secret"
+    document = json.loads(capsys.readouterr().out)
+    assert [one["changed"] for one in document["mechanisms"]] == [True, False]
+    assert document["mechanisms"][1]["error"] and document["password"] == "secret"
 
 
 def test_if_nothing_was_changed_only_the_error_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
@@ -175,7 +175,7 @@ def test_no_user_is_deleted_if_one_of_them_does_not_exist() -> None:
     with pytest.raises(Refused, match="There is no SCRAM user bob"):
         delete(cluster, "anna", "bob")
 
-    assert len(cluster.asked) == 1, "it was only looked up"
+    assert len(cluster.requests) == 1, "it was only looked up"
 
 
 def test_a_deletion_may_skip_missing_users_and_be_a_dry_run(capsys: pytest.CaptureFixture[str]) -> None:
@@ -184,8 +184,8 @@ def test_a_deletion_may_skip_missing_users_and_be_a_dry_run(capsys: pytest.Captu
 
     cluster = ScriptedCluster(users(anna=BOTH))
     assert delete(cluster, "anna", dry_run=True, as_json=True) == 0
-    [told] = json.loads(capsys.readouterr().out)
-    assert told["name"] == "anna" and not any(one["changed"] for one in told["mechanisms"])
+    [document] = json.loads(capsys.readouterr().out)
+    assert document["name"] == "anna" and not any(one["changed"] for one in document["mechanisms"])
 
 
 def test_half_a_deletion_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
@@ -198,6 +198,6 @@ def test_half_a_deletion_is_reported(capsys: pytest.CaptureFixture[str]) -> None
 
 
 def test_names_cannot_control_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    commands.tell_plan("\x1b[2Janna", {SHA_512: 4096}, "create", as_json=False)
+    commands.print_plan("\x1b[2Janna", {SHA_512: 4096}, "create", as_json=False)
 
     assert "\x1b" not in capsys.readouterr().out

@@ -15,11 +15,11 @@ class ScriptedCluster:
 
     def __init__(self, *answers: Any) -> None:
         self.answers = list(answers)
-        self.asked: list[Any] = []
+        self.requests: list[Any] = []
 
     async def request(self, request: Any, response: type[Any], *, timeout_s: float) -> Any:
         """Return the next answer as a connection does."""
-        self.asked.append(request)
+        self.requests.append(request)
         answer = self.answers.pop(0)
         if isinstance(answer, KafkaError):
             raise answer
@@ -73,8 +73,8 @@ class _Client:
             return await attempt()
 
 
-def only_asked(cluster: ScriptedCluster) -> Any:
+def only_request(cluster: ScriptedCluster) -> Any:
     """Return the one request that was sent."""
-    asked: Sequence[Any] = cluster.asked
-    assert len(asked) == 1
-    return asked[0]
+    requests: Sequence[Any] = cluster.requests
+    assert len(requests) == 1
+    return requests[0]

@@ -25,7 +25,7 @@ from ottla.node.wire.messages.describe_acls import (
     DescribeAclsResource,
     DescribeAclsResponse,
 )
-from tests.unit.node.client.scripted_cluster import ScriptedCluster, only_asked
+from tests.unit.node.client.scripted_cluster import ScriptedCluster, only_request
 
 OK = AclCreationResult()
 
@@ -64,9 +64,9 @@ def test_entries_of_many_resources_come_as_one_sorted_list() -> None:
         for name in ("bills", "orders")
         for operation in (AclOperation.READ, AclOperation.WRITE)
     ]
-    asked = only_asked(cluster)
-    assert (asked.resource_type_filter, asked.resource_name_filter, asked.pattern_type_filter) == (2, None, 2)
-    assert (asked.principal_filter, asked.host_filter, asked.operation, asked.permission_type) == (
+    sent = only_request(cluster)
+    assert (sent.resource_type_filter, sent.resource_name_filter, sent.pattern_type_filter) == (2, None, 2)
+    assert (sent.principal_filter, sent.host_filter, sent.operation, sent.permission_type) == (
         "User:a",
         None,
         AclOperation.ANY,
@@ -74,7 +74,7 @@ def test_entries_of_many_resources_come_as_one_sorted_list() -> None:
     )
 
 
-def test_a_cluster_without_authorizer_says_so() -> None:
+def test_the_error_of_a_cluster_without_an_authorizer_is_raised() -> None:
     answer = DescribeAclsResponse(error_code=ErrorCode.SECURITY_DISABLED, error_message="No Authorizer.")
 
     with pytest.raises(KafkaError) as raised:
@@ -91,7 +91,7 @@ def test_rejected_entries_are_returned_and_the_others_are_created() -> None:
 
     assert list(refused) == [entry("b")] and refused[entry("b")].code is ErrorCode.INVALID_REQUEST
     assert "topic 'b'" in refused[entry("b")].detail
-    assert [one.resource_name for one in only_asked(cluster).creations] == ["a", "b"]
+    assert [one.resource_name for one in only_request(cluster).creations] == ["a", "b"]
 
 
 def test_many_entries_are_sent_in_parts() -> None:
@@ -101,7 +101,7 @@ def test_many_entries_are_sent_in_parts() -> None:
     )
 
     assert asyncio.run(acl_admin.create_acls(cluster.client(), entries)) == {}
-    assert [len(one.creations) for one in cluster.asked] == [acl_admin.AT_ONCE, 1]
+    assert [len(one.creations) for one in cluster.requests] == [acl_admin.AT_ONCE, 1]
 
 
 def test_a_change_is_sent_again_to_a_new_controller() -> None:
@@ -109,10 +109,10 @@ def test_a_change_is_sent_again_to_a_new_controller() -> None:
     cluster = ScriptedCluster(CreateAclsResponse(results=[moved]), CreateAclsResponse(results=[OK]))
 
     assert asyncio.run(acl_admin.create_acls(cluster.client(), [entry()])) == {}
-    assert len(cluster.asked) == 2
+    assert len(cluster.requests) == 2
 
 
-def test_a_server_that_leaves_answers_out_is_not_believed() -> None:
+def test_a_response_with_too_few_results_is_an_error() -> None:
     with pytest.raises(KafkaError, match="0 answers about 1 ACLs"):
         asyncio.run(
             acl_admin.create_acls(ScriptedCluster(CreateAclsResponse(results=[])).client(), [entry()])
@@ -138,7 +138,7 @@ def test_each_filter_returns_the_entries_it_removed_or_its_error() -> None:
     assert (exact.entries, exact.error) == ([entry()], None)
     assert partly.entries == [entry()] and partly.error is not None and "'kept'" in partly.error.detail
     assert none.error is not None and none.error.code is ErrorCode.INVALID_REQUEST
-    assert [one.principal_filter for one in only_asked(cluster).filters] == ["User:anna", None, "User:b"]
+    assert [one.principal_filter for one in only_request(cluster).filters] == ["User:anna", None, "User:b"]
 
 
 def test_an_exact_filter_selects_its_entry_alone() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.metadata_raft.acl import AccessControlEntry, AclOperation, PatternType, ResourceType
-from ottla.metadata_raft.acl_set import Asker, DefaultRule
+from ottla.metadata_raft.acl_set import ClientIdentity, DefaultRule
 from ottla.node.client.acl_check import AccessRules, access_rules, set_of
 from ottla.node.wire.messages.describe_acls import (
     AclDescription,
@@ -21,18 +21,18 @@ from ottla.node.wire.messages.describe_configs import (
 )
 from tests.unit.node.client.scripted_cluster import ScriptedCluster
 
-ANNA = Asker("User:anna", "*")
+ANNA = ClientIdentity("User:anna", "*")
 DENY, ALLOW = 2, 3
 
 
-def acls(*said: tuple[str, int, int]) -> DescribeAclsResponse:
+def acls(*entries: tuple[str, int, int]) -> DescribeAclsResponse:
     """Return entries for the topic orders, by principal, operation and permission."""
-    told = [
+    described = [
         AclDescription(principal=principal, host="*", operation=operation, permission_type=permission)
-        for principal, operation, permission in said
+        for principal, operation, permission in entries
     ]
-    resource = DescribeAclsResource(resource_type=2, resource_name="orders", acls=told)
-    return DescribeAclsResponse(resources=[resource] if told else [])
+    resource = DescribeAclsResource(resource_type=2, resource_name="orders", acls=described)
+    return DescribeAclsResponse(resources=[resource] if described else [])
 
 
 def settings(values: Mapping[str, str], code: int = 0, node_id: str = "0") -> DescribeConfigsResponse:
@@ -52,23 +52,23 @@ def test_an_entry_allows_what_it_implies_and_is_returned_as_the_rule() -> None:
 
     assert decision.is_allowed
     assert isinstance(decision.rule, AccessControlEntry) and decision.rule.operation == AclOperation.READ
-    assert cluster.asked[0].pattern_type_filter == PatternType.MATCH
+    assert cluster.requests[0].pattern_type_filter == PatternType.MATCH
 
 
 def test_a_denial_of_all_principals_overrides_what_is_allowed() -> None:
-    said = ("User:anna", AclOperation.READ, ALLOW), ("User:*", AclOperation.READ, DENY)
+    entries = ("User:anna", AclOperation.READ, ALLOW), ("User:*", AclOperation.READ, DENY)
 
-    rules = ask(ScriptedCluster(acls(*said), settings({})))
+    rules = ask(ScriptedCluster(acls(*entries), settings({})))
 
     assert not rules.decide(ANNA, AclOperation.READ).is_allowed
 
 
 def test_the_settings_of_the_node_decide_if_no_entry_does() -> None:
     everyone = ask(ScriptedCluster(acls(), settings({"allow.everyone.if.no.acl.found": "true"})))
-    nobody = ask(ScriptedCluster(acls(), settings({"allow.everyone.if.no.acl.found": "false"})))
+    closed = ask(ScriptedCluster(acls(), settings({"allow.everyone.if.no.acl.found": "false"})))
     above = ask(ScriptedCluster(acls(("User:*", 2, DENY)), settings({"super.users": "User:b; User:anna"})))
 
-    rules = [one.decide(ANNA, AclOperation.READ).rule for one in (everyone, nobody, above)]
+    rules = [one.decide(ANNA, AclOperation.READ).rule for one in (everyone, closed, above)]
     assert rules == [DefaultRule.ALLOW, DefaultRule.DENY, DefaultRule.SUPER_USER]
 
 
@@ -98,7 +98,7 @@ def test_another_node_is_asked_if_one_does_not_return_its_settings() -> None:
         ask(ScriptedCluster(acls(), gone, gone))
 
 
-def test_entries_that_a_server_returns_twice_are_one() -> None:
+def test_an_entry_that_a_server_returns_twice_counts_once() -> None:
     entry = AccessControlEntry(ResourceType.TOPIC, "orders", PatternType.LITERAL, *ANNA, 3, ALLOW)
 
     assert len(set_of([entry, entry])) == 1

@@ -20,7 +20,7 @@ class Cluster:
 
     def __init__(self, *up: int, dead: tuple[int, ...] = ()) -> None:
         self.up, self.dead = list(up), list(dead)
-        self.asked: list[int] = []
+        self.requested: list[int] = []
         self.refreshed = 0
         self.now_s = 0.0
 
@@ -37,7 +37,7 @@ class Cluster:
         )
 
     async def ask(self, client: Client, broker_id: int) -> str:
-        self.asked.append(broker_id)
+        self.requested.append(broker_id)
         if broker_id in self.dead:
             raise GONE
         return f"of {broker_id}"
@@ -57,19 +57,19 @@ def test_brokers_that_do_not_answer_are_named_beside_the_answers_of_the_others(
 ) -> None:
     cluster = Cluster(0, dead=(1, 2))
 
-    told = ask(cluster, monkeypatch)
+    result = ask(cluster, monkeypatch)
 
-    assert told.found == {0: "of 0"} and told.problems == {1: GONE, 2: GONE}
-    assert cluster.asked.count(0) == 1 and cluster.asked.count(1) > 3
+    assert result.found == {0: "of 0"} and result.problems == {1: GONE, 2: GONE}
+    assert cluster.requested.count(0) == 1 and cluster.requested.count(1) > 3
     assert 10 < cluster.now_s <= 15, "it is asked again for half of the time"
 
 
 def test_no_broker_is_waited_for_while_the_quorum_has_no_leader(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = Cluster(0, dead=(1, 2))
 
-    told = ask(cluster, monkeypatch, cut_off=True)
+    result = ask(cluster, monkeypatch, cut_off=True)
 
-    assert set(told.problems) == {1, 2} and cluster.now_s <= 1
+    assert set(result.problems) == {1, 2} and cluster.now_s <= 1
 
 
 def test_a_broker_that_is_fenced_meanwhile_is_not_missing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -79,13 +79,13 @@ def test_a_broker_that_is_fenced_meanwhile_is_not_missing(monkeypatch: pytest.Mo
         try:
             return await Cluster.ask(cluster, client, broker_id)
         finally:
-            if cluster.asked.count(1) == 2:
+            if cluster.requested.count(1) == 2:
                 cluster.dead.clear()
 
     monkeypatch.setattr(cluster, "ask", ask_and_fence)
-    told = ask(cluster, monkeypatch)
+    result = ask(cluster, monkeypatch)
 
-    assert told == BrokerAnswers({0: "of 0"}, {}) and cluster.now_s < 1
+    assert result == BrokerAnswers({0: "of 0"}, {}) and cluster.now_s < 1
 
 
 def test_a_final_error_and_no_answer_at_all_are_raised(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -132,11 +132,11 @@ def test_errors_that_only_a_leader_of_the_quorum_could_resolve_are_not_waited_fo
 ) -> None:
     client = Client([("a", 9092)], timeout_s=30)
     leaderless = KafkaError(ErrorCode.LEADER_NOT_AVAILABLE, "t-0 has no leader at the moment")
-    in_touch = retried(client, leaderless, monkeypatch)
+    connected = retried(client, leaderless, monkeypatch)
     client.note_cut_off(7)
     cut_off = retried(client, leaderless, monkeypatch)
 
-    assert cut_off < 6 < in_touch
+    assert cut_off < 6 < connected
     # A change waits for the whole timeout: a leader may be elected at any moment.
     no_controller = KafkaError(ErrorCode.NOT_CONTROLLER, "The metadata quorum has no leader at the moment")
-    assert retried(client, no_controller, monkeypatch) == in_touch
+    assert retried(client, no_controller, monkeypatch) == connected

@@ -14,16 +14,16 @@ from ottla.node.client.cluster_client import Client, Topic
 from ottla.node.client.deadline import Deadline
 from ottla.node.wire.messages.metadata import MetadataResponse, MetadataResponseBroker, MetadataResponseTopic
 
-LED, DEAD, OTHER = (TopicPartition("t", number) for number in range(3))
+LED, LEADERLESS, OTHER = (TopicPartition("t", number) for number in range(3))
 
 
 class World:
-    """A clock that sleeping moves, and a cluster with metadata set by the test."""
+    """A cluster with metadata set by the test, and a clock that only sleeping advances."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *leaders: int, given_s: float = 5) -> None:
         self.now_s = 0.0
-        self.looks = 0
-        self.asked: list[tuple[int, list[TopicPartition]]] = []
+        self.refreshes = 0
+        self.requests: list[tuple[int, list[TopicPartition]]] = []
         self.leaders = dict(enumerate(leaders))
         self.client = Client([("h", 1)], timeout_s=given_s).until(Deadline.after(given_s, lambda: self.now_s))
         self.client.learn(MetadataResponse(brokers=[MetadataResponseBroker(node_id=1, host="h", port=1)]))
@@ -31,7 +31,7 @@ class World:
         monkeypatch.setattr(module.asyncio, "sleep", self._sleep)
 
     async def _refresh(self, names: Sequence[str]) -> Any:
-        self.looks += 1
+        self.refreshes += 1
         self.client.topics["t"] = Topic("t", bytes(16), dict(self.leaders))
         return MetadataResponse(topics=[MetadataResponseTopic(name="t")])
 
@@ -41,7 +41,7 @@ class World:
     async def ask(
         self, leader: int, mine: Sequence[TopicPartition]
     ) -> dict[TopicPartition, int | KafkaError]:
-        self.asked.append((leader, list(mine)))
+        self.requests.append((leader, list(mine)))
         return {one: one.partition for one in mine}
 
 
@@ -50,11 +50,12 @@ def test_partitions_with_a_leader_are_answered_and_the_other_is_named(
 ) -> None:
     world = World(monkeypatch, 1, -1, 1)
 
-    answers = asyncio.run(ask_leaders(world.client, [LED, DEAD, OTHER], world.ask))
+    answers = asyncio.run(ask_leaders(world.client, [LED, LEADERLESS, OTHER], world.ask))
 
     assert answers.found == {LED: 0, OTHER: 2}
-    assert answers.problems[DEAD].code is ErrorCode.LEADER_NOT_AVAILABLE
-    assert world.asked == [(1, [LED, OTHER])]  # no leader is asked again for a partition that has its answer
+    assert answers.problems[LEADERLESS].code is ErrorCode.LEADER_NOT_AVAILABLE
+    # No leader is asked again for a partition that has its answer.
+    assert world.requests == [(1, [LED, OTHER])]
     assert 4 < world.now_s <= 5
     with pytest.raises(KafkaError, match="t-1"):
         answers.all()
@@ -67,18 +68,18 @@ def test_a_leader_that_is_elected_in_time_is_asked(monkeypatch: pytest.MonkeyPat
         world.leaders[1] = 1
         return await world.ask(leader, mine)
 
-    answers = asyncio.run(ask_leaders(world.client, [LED, DEAD], elected))
+    answers = asyncio.run(ask_leaders(world.client, [LED, LEADERLESS], elected))
 
-    assert answers.all() == {LED: 0, DEAD: 1} and world.now_s < 1
+    assert answers.all() == {LED: 0, LEADERLESS: 1} and world.now_s < 1
 
 
 def test_a_missing_partition_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World(monkeypatch, 1)
 
-    answers = asyncio.run(ask_leaders(world.client, [LED, DEAD], world.ask))
+    answers = asyncio.run(ask_leaders(world.client, [LED, LEADERLESS], world.ask))
 
-    assert answers.problems[DEAD].code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    assert world.now_s == 0 and world.looks == 1
+    assert answers.problems[LEADERLESS].code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert world.now_s == 0 and world.refreshes == 1
 
 
 def test_a_retry_ends_at_the_deadline_however_it_is_nested(monkeypatch: pytest.MonkeyPatch) -> None:

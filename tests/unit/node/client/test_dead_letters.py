@@ -1,4 +1,4 @@
-"""The origin in the headers of a dead letter, and headers that are not believed."""
+"""The origin in the headers of a dead letter, and headers that are invalid."""
 
 import pytest
 

@@ -3,7 +3,7 @@
 from ottla.node.client.deadline import LEAST_S, Deadline
 
 
-class Now:
+class FakeClock:
     """A clock that the test moves."""
 
     def __init__(self) -> None:
@@ -14,7 +14,7 @@ class Now:
 
 
 def test_the_remaining_time_shrinks_and_is_never_zero() -> None:
-    now = Now()
+    now = FakeClock()
     deadline = Deadline.after(5, now)
 
     assert deadline.remaining_s == 5 and not deadline.is_over
@@ -25,7 +25,7 @@ def test_the_remaining_time_shrinks_and_is_never_zero() -> None:
 
 
 def test_a_part_never_ends_later_than_the_whole() -> None:
-    now = Now()
+    now = FakeClock()
     deadline = Deadline.after(5, now)
 
     assert deadline.within(2).remaining_s == 2
@@ -34,7 +34,7 @@ def test_a_part_never_ends_later_than_the_whole() -> None:
 
 
 def test_a_step_without_an_answer_leaves_the_others_their_share() -> None:
-    now = Now()
+    now = FakeClock()
     deadline = Deadline.after(6, now)
 
     first = deadline.share(3)

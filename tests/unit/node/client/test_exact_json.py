@@ -74,14 +74,14 @@ def test_numbers_are_equal_when_their_values_are(one: str, other: str) -> None:
         ('{"a":"\\ud800"}', '{"a":"\\ud800"}', True),
     ],
 )
-def test_values_are_the_same_at_any_depth_or_not(left: str, right: str, expected: bool) -> None:
+def test_values_are_compared_at_any_depth(left: str, right: str, expected: bool) -> None:
     one, other = load_for_comparison(left.encode()), load_for_comparison(right.encode())
 
     assert is_same_json(one, other) is is_same_json(other, one) is expected
 
 
 @pytest.mark.parametrize(
-    ("document", "told"),
+    ("document", "message"),
     [
         (b"1e400", "the number 1e400 is beyond the largest float"),
         (b'{"a":[{"b":1},{"b":-1e999}]}', "the number -1e999 of field a[1].b is beyond the largest float"),
@@ -104,11 +104,11 @@ def test_values_are_the_same_at_any_depth_or_not(left: str, right: str, expected
         (b'{"a":{true:1}}', "unexpected character"),
     ],
 )
-def test_json_that_parsers_disagree_about_is_rejected_with_the_field(document: bytes, told: str) -> None:
+def test_json_that_parsers_disagree_about_is_rejected_with_the_field(document: bytes, message: str) -> None:
     with pytest.raises(ValueError) as refused:
         load_json(document)
 
-    assert str(refused.value).startswith(told)
+    assert str(refused.value).startswith(message)
 
 
 @pytest.mark.parametrize(
@@ -155,7 +155,9 @@ def test_hostile_numbers_cost_no_more_than_their_bytes(document: bytes) -> None:
 
 
 @pytest.mark.parametrize("load", [load_json, load_for_comparison])
-def test_a_document_of_very_many_values_is_refused_before_it_is_read(load: Callable[[bytes], object]) -> None:
+def test_a_document_of_very_many_values_is_rejected_before_it_is_read(
+    load: Callable[[bytes], object],
+) -> None:
     bomb = b"[" + b"{}," * MAX_PARTS + b"{}]"
 
     tracemalloc.start()

@@ -34,10 +34,10 @@ Assign = Callable[[Mapping[str, Sequence[str]], Mapping[str, int]], dict[str, li
 def test_every_partition_goes_to_one_subscriber(
     assign: Assign, subscriptions: dict[str, list[str]], counts: dict[str, int], shares: dict[str, int]
 ) -> None:
-    dealt = assign(subscriptions, counts)
+    assigned = assign(subscriptions, counts)
 
-    everything = [partition for partitions in dealt.values() for partition in partitions]
-    assert {member: len(partitions) for member, partitions in dealt.items()} == shares
+    everything = [partition for partitions in assigned.values() for partition in partitions]
+    assert {member: len(partitions) for member, partitions in assigned.items()} == shares
     assert sorted(everything) == [
         TopicPartition(name, n) for name, count in sorted(counts.items()) for n in range(count)
     ]
@@ -85,7 +85,7 @@ def test_members_bytes_with_a_huge_count_are_rejected() -> None:
         (b"abc", 479470107),
     ],
 )
-def test_keys_hash_as_kafkas_own(key: bytes, hashed: int) -> None:
+def test_keys_are_hashed_as_by_kafka(key: bytes, hashed: int) -> None:
     assert murmur2(key) == hashed & 0xFFFFFFFF
     assert partition_for(key, 7) == (hashed & 0x7FFFFFFF) % 7
 
@@ -99,7 +99,7 @@ def test_keys_hash_as_kafkas_own(key: bytes, hashed: int) -> None:
         ("[::1]", [("::1", 9092)]),
     ],
 )
-def test_bootstrap_addresses(text: str, addresses: list[tuple[str, int]]) -> None:
+def test_bootstrap_addresses_are_parsed(text: str, addresses: list[tuple[str, int]]) -> None:
     assert parse_bootstrap(text) == addresses
 
 

@@ -5,7 +5,7 @@ import pytest
 from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.client.group_offsets import (
     Change,
-    Edge,
+    LogBound,
     PartitionFacts,
     ShiftBy,
     Target,
@@ -29,11 +29,11 @@ EMPTY_LOG = PartitionFacts(None, 4, 4)
 @pytest.mark.parametrize(
     ("target", "facts", "after", "is_warned"),
     [
-        (Edge.EARLIEST, AT_7, 5, False),
-        (Edge.LATEST, AT_7, 10, False),
-        (Edge.CURRENT, AT_7, 7, False),
-        (Edge.CURRENT, NEVER, 10, False),
-        (Edge.CURRENT, PartitionFacts(2, 5, 10), 2, False),
+        (LogBound.EARLIEST, AT_7, 5, False),
+        (LogBound.LATEST, AT_7, 10, False),
+        (LogBound.CURRENT, AT_7, 7, False),
+        (LogBound.CURRENT, NEVER, 10, False),
+        (LogBound.CURRENT, PartitionFacts(2, 5, 10), 2, False),
         (ToOffset(8), NEVER, 8, False),
         (ToOffset(5), AT_7, 5, False),
         (ToOffset(10), AT_7, 10, False),
@@ -54,7 +54,9 @@ EMPTY_LOG = PartitionFacts(None, 4, 4)
         (ToFile({"g": {ORDERS: 1}}), NEVER, 5, True),
     ],
 )
-def test_every_way_to_reset(target: Target, facts: PartitionFacts, after: int, is_warned: bool) -> None:
+def test_each_target_of_a_reset_gives_its_offset(
+    target: Target, facts: PartitionFacts, after: int, is_warned: bool
+) -> None:
     [change] = plan_reset("g", target, {ORDERS: facts})
 
     assert (change.before, change.after, change.warning is not None) == (facts.committed, after, is_warned)
@@ -69,7 +71,7 @@ def test_a_partition_without_a_commit_cannot_be_shifted() -> None:
 def test_a_plan_is_sorted_by_partition() -> None:
     facts = {TopicPartition("b", 0): AT_7, TopicPartition("a", 10): AT_7, TopicPartition("a", 2): AT_7}
 
-    places = [one.partition for one in plan_reset("g", Edge.EARLIEST, facts)]
+    places = [one.partition for one in plan_reset("g", LogBound.EARLIEST, facts)]
 
     assert places == [("a", 2), ("a", 10), ("b", 0)]
 
@@ -82,7 +84,9 @@ def test_a_plan_is_sorted_by_partition() -> None:
         ("orders:2,0,2", ("orders", [0, 2])),
     ],
 )
-def test_topics_with_and_without_partitions(text: str, parsed: tuple[str, list[int] | None]) -> None:
+def test_topics_are_parsed_with_and_without_partitions(
+    text: str, parsed: tuple[str, list[int] | None]
+) -> None:
     assert parse_partitions(text) == parsed
 
 
@@ -131,7 +135,7 @@ def test_kafkas_quotes_around_long_names_are_read() -> None:
         ("x" * 200_000, ["g"], "Line 1 is not CSV"),
     ],
 )
-def test_bad_lines_are_named(text: str, groups: list[str], words: str) -> None:
+def test_an_invalid_line_is_reported_with_its_number(text: str, groups: list[str], words: str) -> None:
     with pytest.raises(ValueError, match=words):
         parse_plan(text, groups)
 

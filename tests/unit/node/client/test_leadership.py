@@ -132,7 +132,7 @@ def test_after_a_drain_and_a_return_leaders_are_as_even_as_before() -> None:
     assert [leaders.count(broker) for broker in ALL] == [10, 10, 10]
 
 
-def test_partitions_that_are_not_led_as_preferred() -> None:
+def test_partitions_that_their_preferred_leader_does_not_lead_are_found() -> None:
     partitions = [led(0, ALL), led(1, ALL, leader=1), led(2, ALL, leader=-1)]
 
     assert [one.partition.partition for one in not_led_as_preferred(partitions)] == [1, 2]

@@ -16,7 +16,7 @@ from ottla.node.client.moments import moment_text, parse_duration, parse_moment
         ("1969-12-31T23:59:59.999", -1),
     ],
 )
-def test_moments(text: str, ms: int) -> None:
+def test_a_time_is_parsed_to_milliseconds(text: str, ms: int) -> None:
     assert parse_moment(text) == ms
 
 
@@ -55,7 +55,7 @@ def test_an_invalid_time_is_rejected(text: str) -> None:
         ("PT1,5S", 1_500),
     ],
 )
-def test_durations_of_java(text: str, ms: int) -> None:
+def test_a_duration_is_parsed_as_by_java(text: str, ms: int) -> None:
     assert parse_duration(text) == ms
 
 

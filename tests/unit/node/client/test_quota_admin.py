@@ -9,7 +9,7 @@ from ottla.node.client import quota_admin
 from ottla.node.client.quota_admin import EXACT, QuotaFilterPart
 from ottla.node.wire.messages import alter_client_quotas as alter
 from ottla.node.wire.messages import describe_client_quotas as describe
-from tests.unit.node.client.scripted_cluster import ScriptedCluster, only_asked
+from tests.unit.node.client.scripted_cluster import ScriptedCluster, only_request
 
 ANNA = (("user", "anna"),)
 BOTH = (("client-id", None), ("user", "anna"))
@@ -26,9 +26,9 @@ def test_quotas_come_by_entity_whatever_the_order_of_its_parts() -> None:
     found = asyncio.run(quota_admin.list_quotas(cluster.client(), selected, is_strict=True))
 
     assert found == {BOTH: {"producer_byte_rate": 1024.0}}
-    [component] = only_asked(cluster).components
+    [component] = only_request(cluster).components
     assert (component.entity_type, component.match_type, component.match) == ("user", EXACT, "anna")
-    assert only_asked(cluster).strict
+    assert only_request(cluster).strict
 
 
 def test_an_error_about_rights_names_the_missing_right() -> None:
@@ -61,9 +61,9 @@ def test_quotas_are_set_and_removed_and_errors_are_returned_by_entity() -> None:
 
     assert list(refused) == [BOTH]
     assert refused[BOTH].detail == "the quotas of user anna, default client id: no"
-    asked = only_asked(cluster)
-    assert asked.validate_only
-    assert [(op.key, op.value, op.remove) for op in asked.entries[0].ops] == [
+    request = only_request(cluster)
+    assert request.validate_only
+    assert [(op.key, op.value, op.remove) for op in request.entries[0].ops] == [
         ("producer_byte_rate", 1.5, False),
         ("request_percentage", 0.0, True),
     ]
@@ -79,7 +79,7 @@ def test_many_entities_are_sent_in_parts() -> None:
 
     changes = {one: {"producer_byte_rate": 1.0} for one in names}
     assert asyncio.run(quota_admin.alter_quotas(cluster.client(), changes)) == {}
-    assert [len(one.entries) for one in cluster.asked] == [quota_admin.AT_ONCE, 1, 1]
+    assert [len(one.entries) for one in cluster.requests] == [quota_admin.AT_ONCE, 1, 1]
 
 
 @pytest.mark.parametrize(
@@ -92,5 +92,5 @@ def test_many_entities_are_sent_in_parts() -> None:
         ((("group", "g"), ("user", None)), "default user, group g"),
     ],
 )
-def test_an_entity_in_words(entity: quota_admin.QuotaEntity, words: str) -> None:
+def test_an_entity_is_described_in_words(entity: quota_admin.QuotaEntity, words: str) -> None:
     assert quota_admin.in_words(entity) == words

@@ -44,7 +44,7 @@ class Logs:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, logs: Mapping[TopicPartition, bytes]) -> None:
         self.logs = logs
         self.opening: Any = None
-        self.asked: list[tuple[dict[TopicPartition, int], int]] = []
+        self.fetches: list[tuple[dict[TopicPartition, int], int]] = []
         monkeypatch.setattr(consumer_module, "find_leaders", self._find_leaders)
         monkeypatch.setattr(consumer_module, "fetch_once", self._fetch_once)
 
@@ -54,7 +54,7 @@ class Logs:
     async def _fetch_once(
         self, client: Any, leader: int, positions: Mapping[TopicPartition, int], *, wait_ms: int, **more: Any
     ) -> dict[TopicPartition, PartitionData]:
-        self.asked.append((dict(positions), wait_ms))
+        self.fetches.append((dict(positions), wait_ms))
         return {
             one: PartitionData(partition_index=one.partition, records=self.logs[one]) for one in positions
         }
@@ -65,7 +65,9 @@ class Logs:
         return Consumer(client, read_committed=False, limits=FetchLimits(**limits))
 
 
-def test_a_page_of_a_bomb_costs_what_a_page_costs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_page_of_a_decompression_bomb_costs_no_more_than_another_page(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     consumer = Logs(monkeypatch, {A: bomb()}).consumer(max_records=100)
     consumer.positions = {A: 0}
     tracemalloc.start()
@@ -122,8 +124,8 @@ def test_the_rest_of_a_batch_is_returned_by_the_next_rounds_without_another_fetc
             found[one] += [record.offset for record in records]
 
     assert found == {A: list(range(5, 300)), B: [7]}
-    assert [sorted(positions) for positions, _ in logs.asked] == [[A, B], [B], [B]]
-    assert logs.asked[1][1] == 0  # the fetch does not wait while records are left
+    assert [sorted(positions) for positions, _ in logs.fetches] == [[A, B], [B], [B]]
+    assert logs.fetches[1][1] == 0  # the fetch does not wait while records are left
 
 
 def test_a_caller_that_seeks_gets_the_records_there(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,7 @@ from ottla.logstore.record import NewRecord, build_batch
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.node.client.cluster_client import Client, Topic
 from ottla.node.client.share_consumer import ShareConsumer, ShareLimits
+from ottla.node.client.share_member import LEAST_HEARTBEAT_S
 from ottla.node.wire.acknowledge_type import AcknowledgeType
 from ottla.node.wire.messages import share_acknowledge, share_fetch
 from ottla.node.wire.messages.share_acknowledge import ShareAcknowledgeRequest, ShareAcknowledgeResponse
@@ -31,7 +32,7 @@ class Node:
 
     def __init__(self, node_id: int = 1) -> None:
         self.node_id = node_id
-        self.asked: list[Any] = []
+        self.requests: list[Any] = []
         self.log: list[int] = []  # offsets to return
         self.acknowledged: list[tuple[int, int, int]] = []
         self.renewed: list[tuple[int, int]] = []
@@ -44,7 +45,7 @@ class Node:
 
     async def request(self, request: Any, _: type[Any], *, timeout_s: float) -> Any:
         assert timeout_s > 0
-        self.asked.append(request)
+        self.requests.append(request)
         if isinstance(request, ShareGroupHeartbeatRequest):
             return self._heartbeat(request)
         if isinstance(request, ShareFetchRequest):
@@ -110,7 +111,7 @@ class Node:
         return ShareAcknowledgeResponse(responses=topics)
 
     def fetches(self) -> list[ShareFetchRequest]:
-        return [one for one in self.asked if isinstance(one, ShareFetchRequest)]
+        return [one for one in self.requests if isinstance(one, ShareFetchRequest)]
 
 
 class Cluster:
@@ -186,7 +187,7 @@ def test_a_session_names_its_partitions_once_and_counts_its_requests() -> None:
             (1, 0),
             (2, 0),
         ]
-        closing, leaving = node.asked[-2:]
+        closing, leaving = node.requests[-2:]
         assert (closing.share_session_epoch, leaving.member_epoch) == (-1, -1)
 
     asyncio.run(scenario())
@@ -219,7 +220,7 @@ def test_a_session_that_is_lost_is_opened_again_and_old_records_are_not_acknowle
         node.fetch_error = error
         await consumer.poll()
         node.log = [0]
-        node.asked.clear()
+        node.requests.clear()
 
         consumer.acknowledge(record, AcknowledgeType.ACCEPT)
         (lost,) = await consumer.commit()
@@ -266,19 +267,22 @@ def test_a_leader_that_a_response_names_is_asked_next() -> None:
     asyncio.run(scenario())
 
 
-def test_a_fenced_member_joins_again_under_its_id() -> None:
+def test_a_fenced_member_joins_again_under_its_id(monkeypatch: pytest.MonkeyPatch) -> None:
+    now_s = [100.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now_s[0])
+
     async def scenario() -> None:
         node = Node()
         node.log = [0]
         consumer = consumer_of(Cluster(node))
         await consumer.member.heartbeat()
         member_id = consumer.member.member_id
-        await asyncio.sleep(0.11)  # the minimum interval of heartbeats
+        now_s[0] += LEAST_HEARTBEAT_S
         node.heartbeat_error = ErrorCode.FENCED_MEMBER_EPOCH
 
         await consumer.member.heartbeat()
 
-        beats = [one for one in node.asked if isinstance(one, ShareGroupHeartbeatRequest)]
+        beats = [one for one in node.requests if isinstance(one, ShareGroupHeartbeatRequest)]
         assert [one.member_epoch for one in beats] == [0, 1, 0]
         assert {one.member_id for one in beats} == {member_id}
         assert [one.subscribed_topic_names for one in beats] == [["orders"], None, ["orders"]]
@@ -290,16 +294,19 @@ def test_a_fenced_member_joins_again_under_its_id() -> None:
 def test_locks_of_held_records_are_renewed_at_half_of_their_time(
     version: int, renewed: list[tuple[int, int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    now_s = [100.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now_s[0])
+
     async def scenario() -> None:
         node = Node()
         node.log, node.version = [0, 1], version
         consumer = consumer_of(Cluster(node))
         await consumer.poll()
+        now_s[0] += LOCK_MS / 2_000 - 0.125
         await consumer.keep_alive()
         assert node.renewed == []
 
-        real = time.monotonic
-        monkeypatch.setattr(time, "monotonic", lambda: real() + LOCK_MS / 2000)
+        now_s[0] += 0.125
         await consumer.keep_alive()
         await consumer.keep_alive()
 

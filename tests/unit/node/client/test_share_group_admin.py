@@ -25,7 +25,7 @@ from ottla.node.wire.messages.delete_share_group_offsets import (
 )
 from ottla.node.wire.messages.describe_groups import DescribedGroup, DescribeGroupsResponse
 from ottla.node.wire.messages.describe_share_partitions import InFlightRange, InFlightState
-from tests.unit.node.client.scripted_cluster import ScriptedCluster, only_asked
+from tests.unit.node.client.scripted_cluster import ScriptedCluster, only_request
 
 A0, A1 = TopicPartition("a", 0), TopicPartition("a", 1)
 
@@ -100,7 +100,7 @@ def test_a_server_without_share_groups_is_not_asked_for_them() -> None:
     cluster = Coordinator(UNKNOWN, has_share_groups=False)
     with pytest.raises(KafkaError):
         asyncio.run(group_admin.describe_group(cluster.client(), "g"))
-    assert len(cluster.asked) == 1
+    assert len(cluster.requests) == 1
 
 
 def test_partitions_that_were_never_read_have_no_start() -> None:
@@ -123,7 +123,7 @@ def test_partitions_that_were_never_read_have_no_start() -> None:
         A1: (6, 2, None, None),
         TopicPartition("a", 2): (None, 2, None, None),
     }
-    assert not only_asked(cluster).include_in_flight
+    assert not only_request(cluster).include_in_flight
 
 
 def test_records_in_flight_are_requested_and_returned() -> None:
@@ -134,14 +134,14 @@ def test_records_in_flight_are_requested_and_returned() -> None:
     topic = described.DescribeShareGroupOffsetsResponseTopic(
         topic_name="a", topic_id=bytes(16), partitions=[one]
     )
-    told = described.DescribeShareGroupOffsetsResponseGroup(group_id="g", topics=[topic])
-    cluster = Coordinator(described.DescribeShareGroupOffsetsResponse(groups=[told]))
+    group = described.DescribeShareGroupOffsetsResponseGroup(group_id="g", topics=[topic])
+    cluster = Coordinator(described.DescribeShareGroupOffsetsResponse(groups=[group]))
 
     found = asyncio.run(share_group_admin.share_starts(cluster.client(), "g", with_in_flight=True))
 
     assert found == {A0: (5, 2, 7, state)}
-    assert only_asked(cluster).include_in_flight
-    assert only_asked(cluster).groups[0].topics is None
+    assert only_request(cluster).include_in_flight
+    assert only_request(cluster).groups[0].topics is None
 
 
 def test_start_offsets_are_set_and_an_error_of_one_is_raised() -> None:
@@ -158,8 +158,8 @@ def test_start_offsets_are_set_and_an_error_of_one_is_raised() -> None:
         asyncio.run(share_group_admin.set_share_starts(cluster.client(), "g", {A0: 1, A1: 2}))
 
     assert "a-1" in caught.value.detail
-    (asked,) = only_asked(cluster).topics
-    assert [(one.partition_index, one.start_offset) for one in asked.partitions] == [(0, 1), (1, 2)]
+    (requested,) = only_request(cluster).topics
+    assert [(one.partition_index, one.start_offset) for one in requested.partitions] == [(0, 1), (1, 2)]
 
 
 def test_each_deleted_topic_has_its_answer() -> None:
@@ -171,13 +171,13 @@ def test_each_deleted_topic_has_its_answer() -> None:
     ]
     cluster = Coordinator(DeleteShareGroupOffsetsResponse(responses=answers))
 
-    told = asyncio.run(share_group_admin.delete_share_starts(cluster.client(), "g", ["a", "b"]))
+    deleted = asyncio.run(share_group_admin.delete_share_starts(cluster.client(), "g", ["a", "b"]))
 
-    assert told == {"a": (0, None), "b": (3, "gone")}
+    assert deleted == {"a": (0, None), "b": (3, "gone")}
 
 
 @pytest.mark.parametrize(
-    ("offset", "lag", "in_flight", "told"),
+    ("offset", "lag", "in_flight", "expected"),
     [
         (5, 7, None, (5, 7)),  # the coordinator has the lag
         (5, 7, InFlightState(start_offset=9, acknowledged=1), (5, 7)),
@@ -192,7 +192,7 @@ def test_before_the_first_acknowledgement_the_leader_has_the_lag(
     offset: int | None,
     lag: int | None,
     in_flight: InFlightState | None,
-    told: tuple[int | None, int | None],
+    expected: tuple[int | None, int | None],
 ) -> None:
     async def share_starts(*_: Any, **__: Any) -> dict[TopicPartition, share_group_admin.ShareStart]:
         return {A0: share_group_admin.ShareStart(offset, 2, lag, in_flight)}
@@ -209,23 +209,23 @@ def test_before_the_first_acknowledgement_the_leader_has_the_lag(
         )
     )
 
-    assert (found[A0].committed, found[A0].records, found[A0].in_flight) == (*told, in_flight)
+    assert (found[A0].committed_offset, found[A0].records, found[A0].in_flight) == (*expected, in_flight)
 
 
-def test_several_members_read_a_partition(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_partition_is_printed_with_all_members_that_read_it(capsys: pytest.CaptureFixture[str]) -> None:
     view = asyncio.run(group_admin.describe_group(Coordinator(UNKNOWN, group()).client(), "g"))
     lags = {A0: PartitionLag(5, 20, None, 7), A1: PartitionLag(None, None)}
 
     group_tables.print_group(view, lags)
     lines = capsys.readouterr().out.splitlines()
-    told = json.loads(json.dumps(group_tables.group_as_json(view, lags)))["partitions"]
+    partitions = json.loads(json.dumps(group_tables.group_as_json(view, lags)))["partitions"]
 
     assert [line.split() for line in lines[1:]] == [
         ["topic", "partition", "start", "end", "lag", "members"],
         ["a", "0", "5", "20", "7", "2"],
         ["a", "1", "-", "-", "-", "1"],
     ]
-    assert [(one["start"], one["lag"], one["members"]) for one in told] == [
+    assert [(one["start"], one["lag"], one["members"]) for one in partitions] == [
         (5, 7, ["m1", "m2"]),
         (None, None, ["m1"]),
     ]
@@ -256,19 +256,19 @@ def test_records_in_flight_are_printed_beside_the_lag(capsys: pytest.CaptureFixt
 
     group_tables.print_group(view, lags)
     lines = capsys.readouterr().out.splitlines()
-    told = json.loads(json.dumps(group_tables.group_as_json(view, lags)))["partitions"]
+    partitions = json.loads(json.dumps(group_tables.group_as_json(view, lags)))["partitions"]
 
     assert [" ".join(line.split()) for line in lines[1:]] == [
-        "topic partition start end lag members acquired available waiting most deliveries next lock ends",
+        "topic partition start end lag members acquired available waiting most deliveries next lock expiry",
         "a 0 5 20 7 2 1 4 3 4 of 5, offset 5 in 12.3 s, offset 5",
         "a 1 - - - 1 - - - - -",
-        "delivered more than once, most often first:",
+        "records of each partition with the most deliveries (more than one):",
         "topic partition offsets deliveries state member lock ends",
         "a 0 5 4 acquired m1 in 12.3 s",
         "a 0 6-7 2 99 - -",
         "the last dead letters of a-0 could not be written 61 s ago: LEADER_NOT_AVAILABLE",
     ]
-    flight = told[0]["in_flight"]
+    flight = partitions[0]["in_flight"]
     assert (flight["acquired"], flight["delayed"], flight["backing_off"], flight["stalled_ms"]) == (
         *(1, 2, 1),
         90_000,
@@ -285,4 +285,4 @@ def test_records_in_flight_are_printed_beside_the_lag(capsys: pytest.CaptureFixt
         "lock_left_ms": 12_340,
     }
     assert flight["most_delivered"][2]["lock_left_ms"] is None
-    assert told[1]["in_flight"] is None
+    assert partitions[1]["in_flight"] is None

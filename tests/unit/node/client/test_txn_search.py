@@ -38,7 +38,7 @@ class Cluster:
 
 
 @pytest.fixture(autouse=True)
-def asked(monkeypatch: pytest.MonkeyPatch) -> list[TopicPartition]:
+def described(monkeypatch: pytest.MonkeyPatch) -> list[TopicPartition]:
     """Return the partitions whose leaders were asked; all have the same open transaction."""
     found: list[TopicPartition] = []
 
@@ -78,14 +78,14 @@ def test_a_missing_leader_is_not_awaited_for_long(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_transaction_is_shown_where_it_has_a_leader(
-    monkeypatch: pytest.MonkeyPatch, asked: list[TopicPartition]
+    monkeypatch: pytest.MonkeyPatch, described: list[TopicPartition]
 ) -> None:
     monkeypatch.setattr(ask_leaders, "ELECTION_S", 0)
 
     starts = asyncio.run(txn_control.start_offsets(Cluster(NO_LEADER), VIEW))  # type: ignore[arg-type]
 
     assert starts == {A0: 40, A1: UNKNOWN}
-    assert asked == [A0]
+    assert described == [A0]
 
 
 def test_hanging_transactions_are_found_in_partitions_with_a_leader(monkeypatch: pytest.MonkeyPatch) -> None:

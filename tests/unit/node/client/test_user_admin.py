@@ -19,7 +19,7 @@ from ottla.node.wire.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsResponse,
     DescribeUserScramCredentialsResult,
 )
-from tests.unit.node.client.scripted_cluster import ScriptedCluster, only_asked
+from tests.unit.node.client.scripted_cluster import ScriptedCluster, only_request
 
 SHA_256, SHA_512 = ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512
 LOST = KafkaError(ErrorCode.NETWORK_EXCEPTION, "the connection was lost")
@@ -49,21 +49,21 @@ def test_users_are_sorted_with_their_mechanisms_and_missing_ones_are_left_out() 
     users = asyncio.run(user_admin.list_users(cluster.client(), ["bob", "nobody", "anna", "bob"]))
 
     assert users == [ScramUser("anna", {SHA_512: 8192}), ScramUser("bob", {SHA_256: 4096, SHA_512: 8192})]
-    assert [one.name for one in only_asked(cluster).users] == ["bob", "nobody", "anna"]
+    assert [one.name for one in only_request(cluster).users] == ["bob", "nobody", "anna"]
 
 
-def test_no_names_select_no_user_and_none_selects_all() -> None:
+def test_an_empty_list_of_names_selects_no_user_and_a_missing_list_selects_all() -> None:
     cluster = ScriptedCluster(described())
 
-    assert asyncio.run(user_admin.list_users(cluster.client(), [])) == [] and not cluster.asked
+    assert asyncio.run(user_admin.list_users(cluster.client(), [])) == [] and not cluster.requests
     assert asyncio.run(user_admin.list_users(cluster.client())) == []
-    assert only_asked(cluster).users is None
+    assert only_request(cluster).users is None
 
 
-@pytest.mark.parametrize("said", [None, "Cluster authorization failed."])
-def test_an_error_about_rights_names_the_missing_right(said: str | None) -> None:
+@pytest.mark.parametrize("message", [None, "Cluster authorization failed."])
+def test_an_error_about_rights_names_the_missing_right(message: str | None) -> None:
     code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-    answer = DescribeUserScramCredentialsResponse(error_code=code, error_message=said)
+    answer = DescribeUserScramCredentialsResponse(error_code=code, error_message=message)
 
     with pytest.raises(KafkaError, match="needs DESCRIBE permission on the cluster") as raised:
         asyncio.run(user_admin.list_users(ScriptedCluster(answer).client()))
@@ -72,12 +72,12 @@ def test_an_error_about_rights_names_the_missing_right(said: str | None) -> None
 
 
 def test_the_message_of_a_server_that_names_the_right_is_kept() -> None:
-    said = "User:bob from 10.0.0.1 needs ALTER permission on the cluster."
-    cluster = ScriptedCluster(altered(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, said))
+    message = "User:bob from 10.0.0.1 needs ALTER permission on the cluster."
+    cluster = ScriptedCluster(altered(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, message))
 
     refused = asyncio.run(user_admin.alter_users(cluster.client()))
 
-    assert refused["anna"].detail == f"user anna: {said}"
+    assert refused["anna"].detail == f"user anna: {message}"
 
 
 def test_the_keys_of_a_password_are_those_of_rfc_7677() -> None:
@@ -122,7 +122,7 @@ def test_rejected_changes_are_returned_by_user() -> None:
     assert {name: error.code for name, error in refused.items()} == {
         "anna": ErrorCode.UNACCEPTABLE_CREDENTIAL
     }
-    assert only_asked(cluster).upsertions == [change]
+    assert only_request(cluster).upsertions == [change]
 
 
 @pytest.mark.parametrize("first", [LOST, altered(ErrorCode.NOT_CONTROLLER)])
@@ -141,12 +141,14 @@ def test_a_mechanism_is_written_as_clients_write_it() -> None:
     assert user_admin.words_of(SHA_512) == "SCRAM-SHA-512"
 
 
-@pytest.mark.parametrize("said", ["User:bob from 10.0.0.1 needs DESCRIBE permission on the cluster.", None])
-def test_a_look_up_for_a_change_names_the_right_to_change(said: str | None) -> None:
+@pytest.mark.parametrize(
+    "message", ["User:bob from 10.0.0.1 needs DESCRIBE permission on the cluster.", None]
+)
+def test_a_look_up_for_a_change_names_the_right_to_change(message: str | None) -> None:
     answer = DescribeUserScramCredentialsResponse(
-        error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED, error_message=said
+        error_code=ErrorCode.CLUSTER_AUTHORIZATION_FAILED, error_message=message
     )
-    asked = user_admin.list_users(ScriptedCluster(answer).client())
+    listing = user_admin.list_users(ScriptedCluster(answer).client())
 
     with pytest.raises(KafkaError, match="needs ALTER permission on the cluster"):
-        asyncio.run(for_a_change(asked, AclOperation.ALTER))
+        asyncio.run(for_a_change(listing, AclOperation.ALTER))

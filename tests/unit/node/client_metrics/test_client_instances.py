@@ -31,7 +31,7 @@ class World:
     def __init__(self, *, max_series: int = 100, max_bytes: int = 1 << 30) -> None:
         self.now_ms = START_MS
         self.closed: set[int] = set()
-        self.drawn = 0
+        self.generated = 0
         self.instances = ClientInstances(
             max_bytes=max_bytes,
             max_series=lambda: max_series,
@@ -41,8 +41,8 @@ class World:
         self.subscribe(metrics="*")
 
     def _unique(self, size: int) -> bytes:
-        self.drawn += 1
-        return self.drawn.to_bytes(size)
+        self.generated += 1
+        return self.generated.to_bytes(size)
 
     def subscribe(self, metrics: str = "*", interval_ms: int = INTERVAL_MS) -> None:
         resource = (int(ConfigResourceType.CLIENT_METRICS), "s")
@@ -54,7 +54,7 @@ class World:
         return self.instances.get_subscriptions(instance_id, connection, "c", self.now_ms)
 
     def push(self, instance: ClientInstance, connection: Any = CONNECTION, **changes: Any) -> ErrorCode:
-        asked = {
+        fields = {
             "subscription_id": instance.wanted.subscription_id,
             "is_terminating": False,
             "compression": 4,
@@ -64,7 +64,7 @@ class World:
         }
         code = ErrorCode.NONE
         try:
-            self.instances.check_push(instance.instance_id, connection, "c", self.now_ms, **asked)
+            self.instances.check_push(instance.instance_id, connection, "c", self.now_ms, **fields)
         except KafkaError as error:
             code = error.code
         self.instances.note_result(instance.instance_id, code)

@@ -106,7 +106,7 @@ def test_unknown_fields_are_skipped() -> None:
         gauge("", point(1)),
         gauge("m" * (MAX_NAME_CHARS + 1), point(1)),
         gauge("m", fixed_field(2, 1)),  # without a value
-        gauge("m", point(1) + number_field(8, 1)),  # without a measured value
+        gauge("m", point(1) + number_field(8, 1)),  # flag NO_RECORDED_VALUE
         gauge("m", point(1, attributes={"k": "v" * (MAX_VALUE_CHARS + 1)})),
         gauge("m", point(1, attributes={f"k{number}": "v" for number in range(MAX_ATTRIBUTES + 1)})),
         summary("m", double_field(5, 1.0)),
@@ -116,7 +116,7 @@ def test_unknown_fields_are_skipped() -> None:
         histogram("m", buckets(range(MAX_BUCKETS + 1), [0] * (MAX_BUCKETS + 2), 1.0)),
     ],
 )
-def test_points_beyond_the_limits_are_left_out_and_counted(metric: bytes) -> None:
+def test_points_that_are_invalid_or_beyond_the_limits_are_left_out_and_counted(metric: bytes) -> None:
     pushed = read_metrics(metrics_data(metric, gauge("fine", point(1))))
 
     assert [one.name for one in pushed.points] == ["fine"]
@@ -150,7 +150,7 @@ def test_the_number_of_attributes_of_all_points_is_limited() -> None:
         b"\x0a",
         b"\x0a\x05abc",
         b"\x00\x00",  # the field 0
-        b"\x0b",  # a group, which protobuf no longer has
+        b"\x0b",  # a group, which proto3 does not have
         b"\x0f\x00",
         b"\xff" * 11,
         b"\x08" + b"\xff" * 10 + b"\x01",

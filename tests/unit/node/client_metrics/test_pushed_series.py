@@ -102,7 +102,7 @@ def test_the_memory_of_a_series_is_counted() -> None:
     assert series.used_bytes == bytes_of(point)
 
 
-def test_more_text_and_more_buckets_take_more() -> None:
+def test_more_text_and_more_buckets_take_more_memory() -> None:
     plain = series_points([made(1.0)])[0]
     long = series_points([MetricPoint("m", COUNTER, (("k", "v" * 1_000),), 1.0, True)])[0]
     wide = SeriesPoint(plain.key, Buckets((1.0,) * 99, (0,) * 100, 0.0), True)

@@ -111,6 +111,6 @@ def test_the_id_differs_by_client_and_subscription_but_not_by_node() -> None:
     assert all(-(1 << 31) <= each < 1 << 31 for each in ids)
 
 
-def test_the_id_of_no_subscription_is_kafkas() -> None:
+def test_the_id_without_a_subscription_is_that_of_kafka() -> None:
     # crc32c("[]300000") ^ hash of the UUID, as in Java.
     assert wanted().subscription_id == -725132322

@@ -1,10 +1,13 @@
 """A node's group coordinator on real logs in memory, for tests. A restart keeps the disk."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
+
+import pytest
 
 from ottla.groupcoord.consumer.consumer_commands import TopicsChanged
 from ottla.groupcoord.coordinator_config import CoordinatorConfig
@@ -23,11 +26,11 @@ from ottla.node.coordinators.group_topics import ImageTopics
 from ottla.node.coordinators.persister_jobs import StatePersister
 from ottla.node.metadata.suspected_brokers import SuspectedBrokers
 from ottla.node.net.answers import Delayed
-from ottla.node.replica.partition import Assignment
+from ottla.node.replica.partition import Assignment, Partition
 from ottla.node.replica.replica_manager import ReplicaManager
 from ottla.node.services import Services
 from ottla.node.settings.config import parse_config
-from tests.unit.node.stand_ins import services_of
+from tests.unit.node.fakes import services_of
 
 TOPIC_ID = bytes(range(16))
 NUM_PARTITIONS = 3
@@ -89,8 +92,16 @@ def host_topic(
     return topics
 
 
+@contextmanager
+def too_few_replicas() -> Iterator[None]:
+    """Let the block run with fewer replicas in sync than min.insync.replicas."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Partition, "has_enough_replicas", lambda partition: False)
+        yield
+
+
 class GroupNode:
-    """The parts of one broker that the coordinator needs. A restart keeps the disk."""
+    """The parts of one broker that the group coordinator needs."""
 
     def __init__(
         self,
@@ -186,16 +197,16 @@ class GroupNode:
                 await asyncio.sleep(0.001)
 
 
-Story = Callable[[GroupNode], Coroutine[Any, Any, None]]
+Scenario = Callable[[GroupNode], Coroutine[Any, Any, None]]
 
 
-def play(story: Story, node: GroupNode | None = None) -> GroupNode:
+def play(scenario: Scenario, node: GroupNode | None = None) -> GroupNode:
     node = node or GroupNode()
 
     async def run() -> None:
         async with asyncio.timeout(60), asyncio.TaskGroup() as tasks:
             node.groups.start(tasks.create_task)
-            await story(node)
+            await scenario(node)
             node.groups.close()
 
     asyncio.run(run())

@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any, TypeVar, cast
 
 from ottla.groupcoord.coordinator_config import CoordinatorConfig
-from ottla.groupcoord.group_records import OFFSETS_TOPIC
 from ottla.groupcoord.transactions.transaction_commands import MarkersWritten
 from ottla.groupcoord.transactions.transaction_effects import MarkerJob
 from ottla.logstore.partition_log import FetchIsolation, PartitionLog
@@ -21,7 +20,6 @@ from ottla.node.coordinators.marker_sender import MarkerSender
 from ottla.node.coordinators.marker_writer import MarkerWriter
 from ottla.node.kafka_api import write_txn_markers
 from ottla.node.kafka_api.request_context import RequestContext
-from ottla.node.net.answers import BuiltInThread, Delayed
 from ottla.node.net.peer_client import PeerClient
 from ottla.node.security.administrators import Administrators
 from ottla.node.settings.config import parse_config
@@ -32,8 +30,9 @@ from ottla.node.wire.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
+from tests.unit.node.fakes import peer_of
+from tests.unit.node.handler_results import settled
 from tests.unit.node.replica.replica_world import CONNECTION, ReplicaWorld, batch
-from tests.unit.node.stand_ins import peer_of
 
 T = TypeVar("T")
 NO_PEER = -1
@@ -95,14 +94,8 @@ class MarkerNode(ReplicaWorld):
         return write_txn_markers.handle(cast(Any, self), context, request)
 
     async def answer(self, request: WriteTxnMarkersRequest, **options: Any) -> WriteTxnMarkersResponse:
-        answer = self.ask(request, **options)
-        while not isinstance(answer, WriteTxnMarkersResponse):
-            if isinstance(answer, Delayed):
-                answer = answer.answer(await answer.future)
-            elif isinstance(answer, BuiltInThread):
-                answer = answer.make()
-            else:
-                answer = await answer
+        answer = await settled(self.ask(request, **options))
+        assert isinstance(answer, WriteTxnMarkersResponse)
         return answer
 
     def markers(self, name: str = "t", index: int = 0) -> list[tuple[int, int, str]]:
@@ -159,12 +152,12 @@ def codes(response: WriteTxnMarkersResponse) -> dict[tuple[int, str, int], Error
     }
 
 
-def play(node: MarkerNode, story: Callable[[], Coroutine[Any, Any, T]]) -> T:
+def play(node: MarkerNode, scenario: Callable[[], Coroutine[Any, Any, T]]) -> T:
     async def run() -> T:
         async with asyncio.timeout(60), asyncio.TaskGroup() as tasks:
             node.groups.start(tasks.create_task)
             try:
-                return await story()
+                return await scenario()
             finally:
                 node.groups.close()
 
@@ -178,9 +171,9 @@ class Markers:
         self.nodes = {one: MarkerNode(one, others=[n for n in node_ids if n != one]) for one in node_ids}
         self.requests: list[tuple[int, WriteTxnMarkersRequest]] = []  # with the node they were sent to
         self.unreachable: set[int] = set()
-        self.missed: list[int] = []  # unreachable nodes to which a connection was tried
+        self.failed_connects: list[int] = []  # unreachable nodes to which a connection was tried
         self.loses_answers: set[int] = set()  # nodes whose responses are lost
-        self.told: list[tuple[int, MarkersWritten]] = []
+        self.written: list[tuple[int, MarkersWritten]] = []
         self.fenced: list[tuple[int, MarkerJob]] = []
         self.sender: MarkerSender
         self._tasks: set[asyncio.Task[None]] = set()
@@ -209,7 +202,7 @@ class Markers:
         )
 
     def done(self) -> set[tuple[str, TopicPartition]]:
-        return {(one.transactional_id, each) for _, one in self.told for each in one.partitions}
+        return {(one.transactional_id, each) for _, one in self.written for each in one.partitions}
 
     async def until(self, condition: Callable[[], bool]) -> None:
         while not condition():
@@ -218,7 +211,7 @@ class Markers:
     async def _connect(self, node_id: int, purpose: str) -> PeerClient:
         assert purpose == "markers" and node_id != 1
         if node_id in self.unreachable:
-            self.missed.append(node_id)
+            self.failed_connects.append(node_id)
             raise KafkaError(ErrorCode.NETWORK_EXCEPTION, "no connection")
         return peer_of(lambda *_, **__: self._request(node_id, *_))
 
@@ -236,7 +229,7 @@ class Markers:
         self._tasks.add(task)
         return task
 
-    def play(self, story: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    def play(self, scenario: Callable[[], Coroutine[Any, Any, None]]) -> None:
         own = self.nodes[1]
 
         async def run() -> None:
@@ -247,7 +240,7 @@ class Markers:
                 connect=self._connect,
                 writer=own.marker_writer,
                 start_task=self._start_task,
-                written=lambda index, command: self.told.append((index, command)),
+                written=lambda index, command: self.written.append((index, command)),
                 fenced=lambda index, job: self.fenced.append((index, job)),
                 chance=random.Random(1),
                 timeout_ms=lambda: 1_000,
@@ -255,7 +248,7 @@ class Markers:
             async with asyncio.timeout(60), asyncio.TaskGroup() as tasks:
                 for node in self.nodes.values():
                     node.groups.start(tasks.create_task)
-                await story()
+                await scenario()
                 self.sender.close()
                 for node in self.nodes.values():
                     node.groups.close()
@@ -264,6 +257,3 @@ class Markers:
                 assert task.cancelled() or task.exception() is None
 
         asyncio.run(run())
-
-
-OFFSETS = OFFSETS_TOPIC

@@ -26,7 +26,7 @@ from ottla.node.services import Services
 from ottla.node.settings.config import parse_config
 from tests.unit.groupcoord.share_state.share_state_world import KEY, batch, topic_id
 from tests.unit.node.coordinators.group_node import NUM_PARTITIONS, host_topic, replicas_on
-from tests.unit.node.stand_ins import services_of
+from tests.unit.node.fakes import services_of
 
 PARTS = tuple(
     PartitionImage(partition=index, replicas=(1,), isr=(1,), leader=1, leader_epoch=0, partition_epoch=0)
@@ -133,16 +133,16 @@ class ShareStateNode:
             await asyncio.sleep(0.001)
 
 
-Story = Callable[[ShareStateNode], Coroutine[Any, Any, None]]
+Scenario = Callable[[ShareStateNode], Coroutine[Any, Any, None]]
 
 
-def play(story: Story, node: ShareStateNode | None = None) -> ShareStateNode:
+def play(scenario: Scenario, node: ShareStateNode | None = None) -> ShareStateNode:
     node = node or ShareStateNode()
 
     async def run() -> None:
         async with asyncio.timeout(60), asyncio.TaskGroup() as tasks:
             node.coordinators.start(tasks.create_task)
-            await story(node)
+            await scenario(node)
             node.coordinators.close()
 
     asyncio.run(run())

@@ -22,8 +22,7 @@ from ottla.node.coordinators.coordinator_shard import CoordinatorShard, Loaded, 
 from ottla.node.coordinators.shard_loader import Pause, ShardLoader
 from ottla.node.net.answers import Delayed
 from ottla.node.replica.partition import Partition
-from tests.unit.node.coordinators.group_node import NUM_PARTITIONS, GroupNode
-from tests.unit.node.coordinators.test_group_log import too_few_replicas
+from tests.unit.node.coordinators.group_node import NUM_PARTITIONS, GroupNode, too_few_replicas
 
 # ---- a complete coordinator --------------------------------------------------------------------------------
 
@@ -63,11 +62,15 @@ class AddLater:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ring:
+    """A client causes the effect `Bell`."""
+
     token: Token
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fail:
+    """A client hits a bug of the core."""
+
     token: Token
 
 
@@ -80,9 +83,9 @@ class Due:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Credit:
-    """A command of the node: a number from `giver`; None if the command will come again."""
+    """A command of the node: a number from `source`; None if the command will come again."""
 
-    giver: str | None
+    source: str | None
     amount: int
 
 
@@ -170,7 +173,7 @@ def rows(_: Sum, totals: Sequence[int]) -> list[Row]:
 
 
 # The least that a coordinator must have.
-LEAST: ShardParts[Sum, Command, int] = ShardParts(
+MINIMAL_PARTS: ShardParts[Sum, Command, int] = ShardParts(
     new_core=Sum, load=load, rows=rows, max_batch_bytes=10_000, moved="the sum has moved"
 )
 
@@ -182,7 +185,7 @@ class SumNode:
     """The parts of one broker that the runtime needs."""
 
     def __init__(
-        self, parts: ShardParts[Sum, Command, int] = LEAST, *, replicas: tuple[int, ...] = (1,)
+        self, parts: ShardParts[Sum, Command, int] = MINIMAL_PARTS, *, replicas: tuple[int, ...] = (1,)
     ) -> None:
         self.parts = parts
         self.node = GroupNode(replicas=replicas)
@@ -229,17 +232,17 @@ class SumNode:
             await asyncio.sleep(0.001)
 
 
-Story: TypeAlias = Callable[[SumNode], Coroutine[Any, Any, None]]
+Scenario: TypeAlias = Callable[[SumNode], Coroutine[Any, Any, None]]
 
 
-def play(story: Story, node: SumNode | None = None) -> None:
+def play(scenario: Scenario, node: SumNode | None = None) -> None:
     node = node or SumNode()
 
     async def run() -> None:
         async with asyncio.timeout(60), asyncio.TaskGroup() as tasks:
             node.sums.start(tasks.create_task)
             node.elect(leader_epoch=0)
-            await story(node)
+            await scenario(node)
             node.sums.close()
 
     asyncio.run(run())
@@ -262,7 +265,7 @@ def code_of(answer: Any) -> ErrorCode:
 
 
 def test_an_answer_is_given_when_the_records_that_it_depends_on_are_committed() -> None:
-    async def story(node: SumNode) -> None:
+    async def scenario(node: SumNode) -> None:
         first, second = node.ask(add(1)), node.ask(add(2))
         assert node.partition.log.log_end_offset == 0  # all records of a turn become one batch
         core = node.shard.coordinator
@@ -277,25 +280,25 @@ def test_an_answer_is_given_when_the_records_that_it_depends_on_are_committed() 
 
         assert await asyncio.gather(first, second) == [1, 3]
 
-    play(story, SumNode(replicas=(1, 2)))
+    play(scenario, SumNode(replicas=(1, 2)))
 
 
 def test_an_answer_without_records_is_given_at_once_unless_it_shows_the_state() -> None:
-    async def story(node: SumNode) -> None:
+    async def scenario(node: SumNode) -> None:
         adding = node.ask(add(1))
         reading = node.ask(lambda token: Read(token=token))
-        hasty = node.ask(lambda token: Read(token=token, shows_state=False))
+        dirty = node.ask(lambda token: Read(token=token, shows_state=False))
 
-        assert hasty == 1 and not reading.done() and not adding.done()
+        assert dirty == 1 and not reading.done() and not adding.done()
         await asyncio.sleep(0)
         node.partition.follower_fetched(2, 1)
         assert await reading == 1
 
-    play(story, SumNode(replicas=(1, 2)))
+    play(scenario, SumNode(replicas=(1, 2)))
 
 
 def test_a_refusal_with_records_waits_for_their_commit_too() -> None:
-    async def story(node: SumNode) -> None:
+    async def scenario(node: SumNode) -> None:
         refused = node.ask(add(1, is_refused=True))
         await asyncio.sleep(0)
         assert not refused.done()
@@ -304,26 +307,26 @@ def test_a_refusal_with_records_waits_for_their_commit_too() -> None:
 
         assert code_of(await refused) is ErrorCode.INVALID_REQUEST
 
-    play(story, SumNode(replicas=(1, 2)))
+    play(scenario, SumNode(replicas=(1, 2)))
 
 
 def test_a_coordinator_carries_out_its_own_effects_and_an_unknown_effect_is_a_bug() -> None:
-    rung: list[Bell] = []
+    rings: list[Bell] = []
 
     def carry_out(shard: CoordinatorShard[Sum, Command, int], effect: Effect) -> None:
         assert isinstance(effect, Bell)
-        rung.append(effect)
+        rings.append(effect)
         shard.answer(effect.token, 7)
 
-    async def story(node: SumNode) -> None:
-        assert node.ask(lambda token: Ring(token=token)) == 7 and len(rung) == 1
+    async def scenario(node: SumNode) -> None:
+        assert node.ask(lambda token: Ring(token=token)) == 7 and len(rings) == 1
 
-        node.parts = LEAST
+        node.parts = MINIMAL_PARTS
         node.elect(leader_epoch=1)
         with pytest.raises(AssertionError, match="Bell"):
             node.ask(lambda token: Ring(token=token))
 
-    play(story, SumNode(replace(LEAST, carry_out=carry_out)))
+    play(scenario, SumNode(replace(MINIMAL_PARTS, carry_out=carry_out)))
 
 
 # ---- loading -----------------------------------------------------------------------------------------------
@@ -334,16 +337,16 @@ def test_a_shard_is_loaded_in_the_background_and_answers_after_that() -> None:
 
     def after_load() -> list[Command]:
         stages.append("loaded")
-        return [Credit(giver=None, amount=10)]
+        return [Credit(source=None, amount=10)]
 
     parts = replace(
-        LEAST,
+        MINIMAL_PARTS,
         started=lambda shard, core: stages.append(f"started with {core.total}"),
         stopped=lambda shard, error: stages.append(error.detail),
         after_load=after_load,
     )
 
-    async def story(node: SumNode) -> None:
+    async def scenario(node: SumNode) -> None:
         assert await node.ask(add(5)) == 5
 
         node.elect(leader_epoch=1)
@@ -358,19 +361,19 @@ def test_a_shard_is_loaded_in_the_background_and_answers_after_that() -> None:
             + ["started with 5", "loaded"]
         )
 
-    play(story, SumNode(parts))
+    play(scenario, SumNode(parts))
 
 
 def test_a_load_that_fails_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(coordinator_runtime, "RELOAD_DELAY_MS", 1)
     failures = [KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, "the disk does not answer")] * 2
 
-    async def load_at_last(*asked: Any) -> Loaded[Sum, Command]:
+    async def load_after_failures(*arguments: Any) -> Loaded[Sum, Command]:
         if failures:
             raise failures.pop()
-        return await load(*asked)
+        return await load(*arguments)
 
-    async def story(node: SumNode) -> None:
+    async def scenario(node: SumNode) -> None:
         await node.ask(add(5))
         node.elect(leader_epoch=1)
         while failures or not node.shard.is_open:
@@ -379,14 +382,14 @@ def test_a_load_that_fails_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> No
 
         assert await node.total() == 5
 
-    play(story, SumNode(replace(LEAST, load=load_at_last)))
+    play(scenario, SumNode(replace(MINIMAL_PARTS, load=load_after_failures)))
 
 
 # ---- timers ------------------------------------------------------------------------------------------------
 
 
 def test_a_timer_comes_back_as_a_command_unless_it_is_moved_or_cancelled() -> None:
-    async def story(node: SumNode) -> None:
+    async def scenario(node: SumNode) -> None:
         node.ask(later(1, 60_000))
         node.ask(later(2, 1))  # the same timer, moved
 
@@ -398,13 +401,13 @@ def test_a_timer_comes_back_as_a_command_unless_it_is_moved_or_cancelled() -> No
 
         assert await node.total() == 2
 
-    play(story)
+    play(scenario)
 
 
 def test_a_timer_runs_on_while_the_log_takes_no_records(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(coordinator_shard, "WRITE_AGAIN_MS", 1)
 
-    async def story(node: SumNode) -> None:
+    async def scenario(node: SumNode) -> None:
         node.ask(later(2, 1))
         with too_few_replicas():
             await asyncio.sleep(0.01)
@@ -413,7 +416,7 @@ def test_a_timer_runs_on_while_the_log_takes_no_records(monkeypatch: pytest.Monk
 
         await node.until(2)
 
-    play(story)
+    play(scenario)
 
 
 # ---- refusals ----------------------------------------------------------------------------------------------
@@ -426,9 +429,9 @@ def test_while_too_few_replicas_are_in_sync_the_core_gets_no_command_that_may_wr
         noticed.append(command)
         return []
 
-    parts = replace(LEAST, read_only=frozenset([Read]), when_refused=when_refused)
+    parts = replace(MINIMAL_PARTS, read_only=frozenset([Read]), when_refused=when_refused)
 
-    async def story(node: SumNode) -> None:
+    async def scenario(node: SumNode) -> None:
         await node.ask(add(1))
         shard = node.shard
 
@@ -439,7 +442,7 @@ def test_while_too_few_replicas_are_in_sync_the_core_gets_no_command_that_may_wr
         assert len(noticed) == 1 and node.shard is shard
         assert await node.ask(add(2)) == 3
 
-    play(story, SumNode(parts))
+    play(scenario, SumNode(parts))
 
 
 def test_commands_of_the_node_are_kept_until_the_shard_is_loaded_and_its_log_takes_records(
@@ -449,47 +452,47 @@ def test_commands_of_the_node_are_kept_until_the_shard_is_loaded_and_its_log_tak
 
     def keep_as(command: Command) -> Hashable:
         assert isinstance(command, Credit)
-        return command.giver
+        return command.source
 
     def merged(earlier: Command, later: Command) -> Command:
         assert isinstance(earlier, Credit) and isinstance(later, Credit)
-        return Credit(giver=later.giver, amount=earlier.amount + later.amount)
+        return Credit(source=later.source, amount=earlier.amount + later.amount)
 
-    async def story(node: SumNode) -> None:
+    async def scenario(node: SumNode) -> None:
         await node.ask(add(1))
-        credits = [Credit(giver=giver, amount=10) for giver in ("anna", "anna", "bert", None)]
+        credits = [Credit(source=source, amount=10) for source in ("anna", "anna", "bert", None)]
 
         node.elect(leader_epoch=1)
         for credit in credits:
-            node.shard.tell(credit)
+            node.shard.send(credit)
         await node.loaded()
         assert await node.total() == 31  # without the one that comes again
 
         with too_few_replicas():
             for credit in credits:
-                node.shard.tell(credit)
+                node.shard.send(credit)
             await asyncio.sleep(0.005)
         await node.until(61)
 
         node.elect(leader_epoch=2, leader=2)
         assert node.sums.by_index == {}
 
-    play(story, SumNode(replace(LEAST, keep_as=keep_as, merged=merged)))
+    play(scenario, SumNode(replace(MINIMAL_PARTS, keep_as=keep_as, merged=merged)))
 
 
 def test_a_command_without_an_answer_that_is_not_kept_is_a_bug() -> None:
-    async def story(node: SumNode) -> None:
+    async def scenario(node: SumNode) -> None:
         with too_few_replicas(), pytest.raises(AssertionError, match="must be kept"):
-            node.shard.tell(Credit(giver="anna", amount=1))
+            node.shard.send(Credit(source="anna", amount=1))
 
-    play(story)
+    play(scenario)
 
 
 # ---- failures ----------------------------------------------------------------------------------------------
 
 
 def test_a_failed_append_is_answered_with_an_error_and_the_log_is_loaded_again() -> None:
-    async def story(node: SumNode) -> None:
+    async def scenario(node: SumNode) -> None:
         waiting = node.ask(lambda token: Wait(token=token))
         await node.ask(add(1))
         shard, plain = node.shard, node.partition.log.config
@@ -507,11 +510,11 @@ def test_a_failed_append_is_answered_with_an_error_and_the_log_is_loaded_again()
         ]
         assert node.shard is not shard and await node.total() == 1
 
-    play(story)
+    play(scenario)
 
 
 def test_a_bug_of_the_core_is_reported_and_the_log_is_loaded_again() -> None:
-    async def story(node: SumNode) -> None:
+    async def scenario(node: SumNode) -> None:
         assert await node.ask(add(1)) == 1
         waiting = node.ask(lambda token: Wait(token=token))
         shard = node.shard
@@ -523,11 +526,11 @@ def test_a_bug_of_the_core_is_reported_and_the_log_is_loaded_again() -> None:
         await node.loaded()
         assert shard.is_closed and await node.total() == 1
 
-    play(story)
+    play(scenario)
 
 
 def test_when_leadership_ends_all_waiting_requests_are_answered_and_no_timer_fires() -> None:
-    async def story(node: SumNode) -> None:
+    async def scenario(node: SumNode) -> None:
         adding = node.ask(add(1))
         await asyncio.sleep(0)  # ends the turn, which appends
         unwritten = node.ask(add(2))
@@ -544,14 +547,14 @@ def test_when_leadership_ends_all_waiting_requests_are_answered_and_no_timer_fir
         assert shard.coordinator is not None and shard.coordinator.total == 3
         assert node.partition.log.log_end_offset == 1
 
-    play(story, SumNode(replicas=(1, 2)))
+    play(scenario, SumNode(replicas=(1, 2)))
 
 
 # ---- many commands -----------------------------------------------------------------------------------------
 
 
 def test_all_shards_are_asked_in_their_order_and_take_turns_for_a_large_request() -> None:
-    async def story(node: SumNode) -> None:
+    async def scenario(node: SumNode) -> None:
         node.sums.submit(1, add(5))
 
         def read(token: Token) -> Command:
@@ -561,11 +564,11 @@ def test_all_shards_are_asked_in_their_order_and_take_turns_for_a_large_request(
         in_turns = await node.sums.ask_all(read, list, is_large=True)
         assert in_turns.make() == [0, 5, 0]
 
-    play(story)
+    play(scenario)
 
 
 def test_a_late_answer_is_built_when_it_comes() -> None:
-    async def story(node: SumNode) -> None:
+    async def scenario(node: SumNode) -> None:
         key = next(str(each) for each in range(100) if node.sums.partition_for(str(each)) == 0)
 
         outcome = node.sums.ask(key, add(2), lambda answer: f"the sum is {answer}")
@@ -573,4 +576,4 @@ def test_a_late_answer_is_built_when_it_comes() -> None:
         assert isinstance(outcome, Delayed)
         assert outcome.answer(await outcome.future) == "the sum is 2"
 
-    play(story)
+    play(scenario)

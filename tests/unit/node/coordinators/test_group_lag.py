@@ -14,8 +14,8 @@ from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.coordinators.group_lag import FIRST_READ_BYTES, GroupLag, GroupOffset, PartitionLag
 from ottla.node.kafka_api import describe_lag
 from ottla.node.work.turns import STEPS_PER_TURN
+from tests.unit.node.fakes import peer_of
 from tests.unit.node.replica.replica_world import NODE_ID, OTHER_ID, ReplicaWorld, batch, context
-from tests.unit.node.stand_ins import peer_of
 
 T0 = TopicPartition("t", 0)
 
@@ -85,7 +85,9 @@ def world() -> LagWorld:
         (12, PartitionLag(10, 0, 0)),  # the log was truncated after an unclean election
     ],
 )
-def test_lag_is_from_the_commit_to_the_end(world: LagWorld, committed: int | None, lag: PartitionLag) -> None:
+def test_lag_counts_from_the_committed_offset_to_the_end(
+    world: LagWorld, committed: int | None, lag: PartitionLag
+) -> None:
     assert world.lag_of(committed) == lag
 
 
@@ -95,7 +97,7 @@ def test_no_log_is_read_without_lag(world: LagWorld) -> None:
     assert world.threads == 0
 
 
-def test_an_empty_partition(world: LagWorld) -> None:
+def test_an_empty_partition_has_no_lag(world: LagWorld) -> None:
     world.create_topic("empty")
 
     assert world.lag_of(0, TopicPartition("empty", 0)) == PartitionLag(0, 0, 0)
@@ -207,17 +209,17 @@ class Peer:
 
     def __init__(self, world: LagWorld) -> None:
         self.world = world
-        self.asked: list[Any] = []
+        self.requests: list[Any] = []
 
     async def request(self, message: Any, response_type: type[Any]) -> Any:
-        asked = decode(type(message), 0, encode(message, 0))
-        self.asked.append(asked)
-        answer = await describe_lag.handle(self.world, context(30_004, 0), asked)  # type: ignore[arg-type]
+        request = decode(type(message), 0, encode(message, 0))
+        self.requests.append(request)
+        answer = await describe_lag.handle(self.world, context(30_004, 0), request)  # type: ignore[arg-type]
         return decode(response_type, 0, encode(answer, 0))
 
 
 @pytest.fixture
-def two(world: LagWorld) -> tuple[LagWorld, Peer]:
+def two_nodes(world: LagWorld) -> tuple[LagWorld, Peer]:
     """Return `world`, which asks, and its connection to node 2, which leads the topics `far` and `wide`."""
     other = LagWorld(OTHER_ID, others=(NODE_ID,))
     for name in ("far", "wide"):
@@ -230,8 +232,8 @@ def two(world: LagWorld) -> tuple[LagWorld, Peer]:
     return world, peer
 
 
-def test_each_other_leader_is_asked_once_for_all_of_its_partitions(two: tuple[LagWorld, Peer]) -> None:
-    world, peer = two
+def test_each_other_leader_is_asked_once_for_all_of_its_partitions(two_nodes: tuple[LagWorld, Peer]) -> None:
+    world, peer = two_nodes
     far = TopicPartition("far", 1)
 
     lags = world.measure(
@@ -243,7 +245,7 @@ def test_each_other_leader_is_asked_once_for_all_of_its_partitions(two: tuple[La
         (TopicPartition("wide", 0), 0),
     )
 
-    assert len(peer.asked) == 1
+    assert len(peer.requests) == 1
     assert lags == {
         GroupOffset(T0, 10): PartitionLag(10, 0, 0),
         GroupOffset(far, 1): PartitionLag(4, 3, 2_000),
@@ -254,8 +256,8 @@ def test_each_other_leader_is_asked_once_for_all_of_its_partitions(two: tuple[La
     }
 
 
-def test_partitions_of_an_unreachable_leader_are_left_out(two: tuple[LagWorld, Peer]) -> None:
-    world, _ = two
+def test_partitions_of_an_unreachable_leader_are_left_out(two_nodes: tuple[LagWorld, Peer]) -> None:
+    world, _ = two_nodes
     del world.peers[OTHER_ID]
     world.create_topic("orphan", leader=-1)
 
@@ -264,8 +266,8 @@ def test_partitions_of_an_unreachable_leader_are_left_out(two: tuple[LagWorld, P
     assert lags == {GroupOffset(T0, 9): PartitionLag(10, 1, 30_000)}
 
 
-def test_a_leader_that_hangs_does_not_delay_the_answer(two: tuple[LagWorld, Peer]) -> None:
-    world, _ = two
+def test_a_leader_that_hangs_does_not_delay_the_answer(two_nodes: tuple[LagWorld, Peer]) -> None:
+    world, _ = two_nodes
 
     async def never(message: Any, response_type: Any) -> Any:
         await asyncio.Event().wait()
@@ -277,8 +279,8 @@ def test_a_leader_that_hangs_does_not_delay_the_answer(two: tuple[LagWorld, Peer
     assert lags[GroupOffset(T0, 9)].records == 1
 
 
-def test_a_node_that_no_longer_leads_returns_no_lag(two: tuple[LagWorld, Peer]) -> None:
-    world, peer = two
+def test_a_node_that_no_longer_leads_returns_no_lag(two_nodes: tuple[LagWorld, Peer]) -> None:
+    world, peer = two_nodes
     peer.world.create_topic("far", partitions=3, leader=NODE_ID, leader_epoch=1, replicas=(OTHER_ID, NODE_ID))
     peer.world.delete_topic("wide")
 
@@ -291,8 +293,8 @@ def test_a_leader_that_is_cut_off_returns_no_lag(world: LagWorld) -> None:
     assert world.measure((T0, 1)) == {}
 
 
-def test_ages_that_are_not_read_in_time_are_left_out(two: tuple[LagWorld, Peer]) -> None:
-    world, _ = two
+def test_ages_that_are_not_read_in_time_are_left_out(two_nodes: tuple[LagWorld, Peer]) -> None:
+    world, _ = two_nodes
 
     lags = world.measure((T0, 9), (T0, 10), timeout_s=0)
 

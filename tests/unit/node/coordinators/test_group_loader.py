@@ -103,12 +103,12 @@ def test_the_number_of_loads_at_once_is_limited() -> None:
         running -= 1
         return new_shard()
 
-    async def story() -> None:
+    async def scenario() -> None:
         loader = ShardLoader()
         async with asyncio.TaskGroup() as tasks:
             for _ in range(8):
                 tasks.create_task(load(loader, partition_with(batches=1), make_shard=counted))
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
     assert 1 <= most <= shard_loader.MAX_LOADS

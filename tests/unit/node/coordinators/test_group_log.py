@@ -1,8 +1,6 @@
 """The appends of a shard: one batch a turn, answers in order, nothing while too few replicas are in sync."""
 
 import asyncio
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, cast
 
@@ -31,7 +29,7 @@ from ottla.node.coordinators.group_topics import ImageTopics
 from ottla.node.coordinators.timer_queue import TimerQueue
 from ottla.node.net.answers import Delayed
 from ottla.node.replica.partition import Partition
-from tests.unit.node.coordinators.group_node import GroupNode, play
+from tests.unit.node.coordinators.group_node import GroupNode, play, too_few_replicas
 from tests.unit.node.coordinators.test_group_runtime import (
     NEW_ID,
     OLD_ID,
@@ -56,14 +54,6 @@ def batches(partition: Partition) -> list[int]:
     return [header.records_count for _, header in iterate_headers(content)]
 
 
-@contextmanager
-def too_few_replicas() -> Iterator[None]:
-    """Let the block run with fewer replicas in sync than min.insync.replicas."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Partition, "has_enough_replicas", lambda partition: False)
-        yield
-
-
 def outcome(node: GroupNode, group_id: str, make: Make) -> "asyncio.Future[Any]":
     answer = node.groups.ask(group_id, make, lambda answer: answer)
     assert isinstance(answer, Delayed)
@@ -71,7 +61,7 @@ def outcome(node: GroupNode, group_id: str, make: Make) -> "asyncio.Future[Any]"
 
 
 def test_commits_of_one_turn_are_one_batch() -> None:
-    async def story(node: GroupNode) -> None:
+    async def scenario(node: GroupNode) -> None:
         await node.groups.coordinator_of("g")
 
         waiting = [outcome(node, "g", commit("g", each)) for each in range(100)]
@@ -84,11 +74,11 @@ def test_commits_of_one_turn_are_one_batch() -> None:
         fetched = await reading
         assert isinstance(fetched, OffsetFetchResult) and fetched.topics[0][1][0].offset == 99
 
-    play(story)
+    play(scenario)
 
 
 def test_a_batch_is_no_larger_than_the_log_allows_and_no_append_is_split() -> None:
-    async def story(node: GroupNode) -> None:
+    async def scenario(node: GroupNode) -> None:
         await node.groups.coordinator_of("g")
 
         def many(group_id: str) -> Make:
@@ -102,7 +92,7 @@ def test_a_batch_is_no_larger_than_the_log_allows_and_no_append_is_split() -> No
         counts = batches(partition_of(node, "g"))
         assert sum(counts) == 60 and len(counts) > 1 and all(count % 6 == 0 for count in counts)
 
-    play(story, GroupNode(max_batch_bytes=2_000))
+    play(scenario, GroupNode(max_batch_bytes=2_000))
 
 
 def commit_in(producer: Producer) -> Make:
@@ -118,7 +108,7 @@ def commit_in(producer: Producer) -> Make:
 
 
 def test_records_in_a_transaction_are_a_batch_of_their_producer_in_order() -> None:
-    async def story(node: GroupNode) -> None:
+    async def scenario(node: GroupNode) -> None:
         await node.groups.coordinator_of("g")
         makes = [commit("g"), commit("g"), commit_in(Producer(7, 3)), commit("g")]
 
@@ -133,11 +123,11 @@ def test_records_in_a_transaction_are_a_batch_of_their_producer_in_order() -> No
         assert [each.is_transactional for each in headers] == [False, True, False]
         assert (headers[1].producer_id, headers[1].producer_epoch) == (7, 3)
 
-    play(story)
+    play(scenario)
 
 
 def test_a_fenced_producer_is_rejected_and_nothing_is_loaded_again() -> None:
-    async def story(node: GroupNode) -> None:
+    async def scenario(node: GroupNode) -> None:
         await node.groups.coordinator_of("g")
         assert isinstance(await node.ask("g", commit_in(Producer(7, 3))), OffsetCommitResult)
         shard = node.groups.shards[node.groups.partition_for("g")]
@@ -147,11 +137,11 @@ def test_a_fenced_producer_is_rejected_and_nothing_is_loaded_again() -> None:
         assert isinstance(answer, KafkaError) and answer.code is ErrorCode.INVALID_PRODUCER_EPOCH
         assert node.groups.shards[node.groups.partition_for("g")] is shard
 
-    play(story)
+    play(scenario)
 
 
 def test_a_failed_append_fails_its_whole_batch_and_no_earlier_one() -> None:
-    async def story(node: GroupNode) -> None:
+    async def scenario(node: GroupNode) -> None:
         await node.groups.coordinator_of("g")
         partition = partition_of(node, "g")
         before = outcome(node, "g", commit("g", 1))
@@ -169,11 +159,11 @@ def test_a_failed_append_fails_its_whole_batch_and_no_earlier_one() -> None:
         fetched = await node.ask("g", fetch("g"))
         assert isinstance(fetched, OffsetFetchResult) and fetched.topics[0][1][0].offset == 1
 
-    play(story)
+    play(scenario)
 
 
 def test_a_shard_that_closes_with_an_open_batch_answers_it_and_appends_nothing() -> None:
-    async def story(node: GroupNode) -> None:
+    async def scenario(node: GroupNode) -> None:
         await node.groups.coordinator_of("g")
         partition = partition_of(node, "g")
         waiting = outcome(node, "g", commit("g", 1))
@@ -186,11 +176,11 @@ def test_a_shard_that_closes_with_an_open_batch_answers_it_and_appends_nothing()
         await asyncio.sleep(0)
         assert batches(partition) == []
 
-    play(story)
+    play(scenario)
 
 
 def test_while_too_few_replicas_are_in_sync_commits_are_rejected_and_nothing_is_loaded_again() -> None:
-    async def story(node: GroupNode) -> None:
+    async def scenario(node: GroupNode) -> None:
         await node.groups.coordinator_of("g")
         member_id = await stable_group(node, "g")
         shard = node.groups.shards[node.groups.partition_for("g")]
@@ -200,41 +190,41 @@ def test_while_too_few_replicas_are_in_sync_commits_are_rejected_and_nothing_is_
             for make in [commit("h")] * 100 + [join("g")]:
                 answer = await node.ask("g", make)
                 assert isinstance(answer, KafkaError) and answer.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
-            beat = Heartbeat(token=0, group_id="g", generation_id=1, member_id=member_id)
-            answer = await node.ask("g", lambda token: replace(beat, token=token))
+            heartbeat = Heartbeat(token=0, group_id="g", generation_id=1, member_id=member_id)
+            answer = await node.ask("g", lambda token: replace(heartbeat, token=token))
             assert answer.error is ErrorCode.NONE
 
         assert node.groups.shards[node.groups.partition_for("g")] is shard
         assert partition_of(node, "g").log.log_end_offset == written
         assert isinstance(await node.ask("g", commit("h")), OffsetCommitResult)
 
-    play(story, GroupNode())
+    play(scenario, GroupNode())
 
 
 def test_members_of_consumer_groups_keep_their_sessions_while_their_heartbeats_are_rejected(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async def story(node: GroupNode) -> None:
+    async def scenario(node: GroupNode) -> None:
         await node.groups.coordinator_of("g")
-        joined = await node.ask("g", beat(epoch=0))
+        joined = await node.ask("g", heartbeat(epoch=0))
         started: list[tuple[Any, int]] = []
         monkeypatch.setattr(
             TimerQueue, "start", lambda queue, key, delay_ms, _: started.append((key[1], delay_ms))
         )
 
         with too_few_replicas():
-            refused = await node.ask("g", beat(epoch=joined.member_epoch))
-            left = await node.ask("g", beat(epoch=-1))
-            unknown = await node.ask("h", beat(epoch=1))
+            refused = await node.ask("g", heartbeat(epoch=joined.member_epoch))
+            left = await node.ask("g", heartbeat(epoch=-1))
+            unknown = await node.ask("h", heartbeat(epoch=1))
 
         assert [one.code for one in (refused, left, unknown)] == [ErrorCode.COORDINATOR_NOT_AVAILABLE] * 3
         assert started == [(TimerKey("session", "g", "m"), 45_000)]
-        assert (await node.ask("g", beat(epoch=joined.member_epoch))).member_epoch == joined.member_epoch
+        assert (await node.ask("g", heartbeat(epoch=joined.member_epoch))).member_epoch == joined.member_epoch
 
-    play(story)
+    play(scenario)
 
 
-def beat(*, epoch: int) -> Make:
+def heartbeat(*, epoch: int) -> Make:
     return lambda token: ConsumerGroupHeartbeat(
         token=token,
         group_id="g",
@@ -254,7 +244,7 @@ def beat(*, epoch: int) -> Make:
 
 
 def test_a_transaction_whose_marker_is_in_the_log_ends_whatever_the_replicas_do() -> None:
-    async def story(node: GroupNode) -> None:
+    async def scenario(node: GroupNode) -> None:
         await node.groups.coordinator_of("g")
         shard = node.groups.shards[node.groups.partition_for("g")]
         in_transaction = TxnOffsetCommit(
@@ -274,13 +264,13 @@ def test_a_transaction_whose_marker_is_in_the_log_ends_whatever_the_replicas_do(
         fetched = cast(OffsetFetchResult, await node.ask("g", fetch("g")))
         assert [one.offset for one in fetched.topics[0][1]] == [5]
 
-    play(story)
+    play(scenario)
 
 
 def test_timers_that_may_write_and_deleted_topics_wait_for_the_replicas(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async def story(node: GroupNode) -> None:
+    async def scenario(node: GroupNode) -> None:
         monkeypatch.setattr(coordinator_shard, "WRITE_AGAIN_MS", 5)
         await node.groups.coordinator_of("g")
         member_id = await stable_group(node, "g")
@@ -302,7 +292,7 @@ def test_timers_that_may_write_and_deleted_topics_wait_for_the_replicas(
     async def offsets_of(node: GroupNode, group_id: str) -> Any:
         return cast(OffsetFetchResult, await node.ask(group_id, fetch(group_id))).topics
 
-    play(story)
+    play(scenario)
 
 
 def test_offsets_of_a_topic_created_again_survive_the_late_removal_of_the_old_ones(
@@ -311,7 +301,7 @@ def test_offsets_of_a_topic_created_again_survive_the_late_removal_of_the_old_on
     monkeypatch.setattr(coordinator_shard, "WRITE_AGAIN_MS", 1)
     both = [("g", ("t", OLD_ID)), ("h", ("t", OLD_ID))]
 
-    async def story(node: GroupNode) -> None:
+    async def scenario(node: GroupNode) -> None:
         node.host(leader_epoch=0)
         node.groups.refresh()
         for group, topic in both:
@@ -329,4 +319,4 @@ def test_offsets_of_a_topic_created_again_survive_the_late_removal_of_the_old_on
 
         assert (await node.ask("g", fetch("g"))).topics
 
-    play(story)
+    play(scenario)

@@ -108,22 +108,22 @@ def test_the_hash_without_an_absolute_value_counts_as_zero() -> None:
 
 
 def test_the_offsets_topic_is_created_once_by_the_first_request() -> None:
-    async def story(node: GroupNode) -> None:
+    async def scenario(node: GroupNode) -> None:
         async with asyncio.TaskGroup() as tasks:
             found = [tasks.create_task(node.groups.coordinator_of(f"g{n}")) for n in range(10)]
         assert [each.result() for each in found] == [1] * 10
         assert node.created == 1
         assert isinstance(await node.ask("g", commit("g")), OffsetCommitResult)
 
-    play(story)
+    play(scenario)
 
 
 def test_there_is_no_coordinator_before_the_offsets_topic() -> None:
-    async def story(node: GroupNode) -> None:
+    async def scenario(node: GroupNode) -> None:
         answer = await node.ask("g", commit("g"))
         assert isinstance(answer, KafkaError) and answer.code is ErrorCode.NOT_COORDINATOR
 
-    play(story)
+    play(scenario)
 
 
 @pytest.mark.parametrize("codec", list(Compression))
@@ -195,20 +195,20 @@ def test_groups_and_offsets_come_back_after_a_restart() -> None:
         group = described.groups[0]
         assert (group.state, group.protocol_name) == ("Stable", "range")
         assert group.members[0].assignment == b"mine"
-        beat = await node.ask(
+        heartbeat = await node.ask(
             "g",
             lambda token: Heartbeat(
                 token=token, group_id="g", generation_id=1, member_id=group.members[0].member_id
             ),
         )
-        assert beat.error is ErrorCode.NONE
+        assert heartbeat.error is ErrorCode.NONE
 
     first = play(before)
     play(after, GroupNode(first.disk))
 
 
 def test_another_leader_takes_over_the_groups() -> None:
-    async def story(node: GroupNode) -> None:
+    async def scenario(node: GroupNode) -> None:
         await node.groups.coordinator_of("g")
         member_id = await stable_group(node, "g")
         await node.ask("g", join("g", member_id))  # the only member, so it gets generation 2 at once
@@ -219,11 +219,11 @@ def test_another_leader_takes_over_the_groups() -> None:
         assert isinstance(answer, KafkaError) and answer.code is ErrorCode.NOT_COORDINATOR
         assert node.groups.shards == {}
 
-    play(story)
+    play(scenario)
 
 
 def test_waiting_joins_are_answered_when_the_node_is_no_longer_coordinator() -> None:
-    async def story(node: GroupNode) -> None:
+    async def scenario(node: GroupNode) -> None:
         await node.groups.coordinator_of("g")
         member_id = await stable_group(node, "g")
         waiting = node.groups.ask("g", join("g"), lambda answer: answer)
@@ -235,11 +235,11 @@ def test_waiting_joins_are_answered_when_the_node_is_no_longer_coordinator() -> 
         answer = await waiting.future
         assert isinstance(answer, KafkaError) and answer.code is ErrorCode.NOT_COORDINATOR
 
-    play(story)
+    play(scenario)
 
 
 def test_an_append_that_fails_drops_the_state_and_loads_it_again() -> None:
-    async def story(node: GroupNode) -> None:
+    async def scenario(node: GroupNode) -> None:
         await node.groups.coordinator_of("g")
         await node.ask("g", commit("g", 1))
         partition = node.replicas.find(TopicPartition(OFFSETS_TOPIC, node.groups.partition_for("g")))
@@ -255,13 +255,13 @@ def test_an_append_that_fails_drops_the_state_and_loads_it_again() -> None:
         fetched = await node.ask("g", fetch("g"))
         assert isinstance(fetched, OffsetFetchResult) and fetched.topics[0][1][0].offset == 1
 
-    play(story)
+    play(scenario)
 
 
 def test_a_join_does_not_drop_an_assignment_that_is_being_replicated() -> None:
     """The record of the generation will be committed. Apache Kafka drops the waiting syncs here."""
 
-    async def story(node: GroupNode) -> None:
+    async def scenario(node: GroupNode) -> None:
         await node.groups.coordinator_of("g")
         partition = node.replicas.find(TopicPartition(OFFSETS_TOPIC, node.groups.partition_for("g")))
         assert partition is not None
@@ -278,12 +278,12 @@ def test_a_join_does_not_drop_an_assignment_that_is_being_replicated() -> None:
                 assignments=[(member_id, b"mine")],
             )
 
-        def beat(token: int) -> Heartbeat:
+        def heartbeat(token: int) -> Heartbeat:
             return Heartbeat(token=token, group_id="g", generation_id=1, member_id=member_id)
 
         syncing = node.groups.ask("g", sync, lambda answer: answer)
         joining = node.groups.ask("g", join("g"), lambda answer: answer)
-        beating = node.groups.ask("g", beat, lambda answer: answer)
+        beating = node.groups.ask("g", heartbeat, lambda answer: answer)
         assert isinstance(syncing, Delayed) and isinstance(joining, Delayed)
         assert isinstance(beating, HeartbeatResult) and beating.error is ErrorCode.REBALANCE_IN_PROGRESS
         await asyncio.sleep(0)  # ends the turn, which appends
@@ -295,11 +295,11 @@ def test_a_join_does_not_drop_an_assignment_that_is_being_replicated() -> None:
         assert isinstance(synced, SyncGroupResult) and synced.assignment == b"mine"
         assert not cast(Any, joining.future).done()
 
-    play(story, GroupNode(replicas=(1, 2)))
+    play(scenario, GroupNode(replicas=(1, 2)))
 
 
 def test_a_commit_is_answered_when_the_replicas_have_it() -> None:
-    async def story(node: GroupNode) -> None:
+    async def scenario(node: GroupNode) -> None:
         await node.groups.coordinator_of("g")
         partition = node.replicas.find(TopicPartition(OFFSETS_TOPIC, node.groups.partition_for("g")))
         assert partition is not None
@@ -314,16 +314,16 @@ def test_a_commit_is_answered_when_the_replicas_have_it() -> None:
         assert isinstance(await committing.future, OffsetCommitResult)
         assert isinstance(await reading.future, OffsetFetchResult)
 
-    play(story, GroupNode(replicas=(1, 2)))
+    play(scenario, GroupNode(replicas=(1, 2)))
 
 
 def test_a_commit_that_is_not_replicated_in_time_is_not_acknowledged() -> None:
-    async def story(node: GroupNode) -> None:
+    async def scenario(node: GroupNode) -> None:
         await node.groups.coordinator_of("g")
         answer = await node.ask("g", commit("g"))
         assert isinstance(answer, KafkaError) and answer.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
 
-    play(story, GroupNode(replicas=(1, 2)))
+    play(scenario, GroupNode(replicas=(1, 2)))
 
 
 def test_a_new_coordinator_shows_the_loaded_state_when_the_replicas_have_it() -> None:
@@ -380,7 +380,7 @@ def _fails(_: FileSlice) -> bytes:
 
 
 def test_all_shards_are_asked_for_their_groups() -> None:
-    async def story(node: GroupNode) -> None:
+    async def scenario(node: GroupNode) -> None:
         await node.groups.coordinator_of("g")
         for n in range(10):
             await node.ask(f"g{n}", commit(f"g{n}"))
@@ -388,11 +388,11 @@ def test_all_shards_are_asked_for_their_groups() -> None:
         listed = [group for answer in answers for group in cast(ListGroupsResult, answer).groups]
         assert sorted(group.group_id for group in listed) == [f"g{n}" for n in range(10)]
 
-    play(story)
+    play(scenario)
 
 
 def test_a_client_that_disconnects_while_it_waits_does_no_harm() -> None:
-    async def story(node: GroupNode) -> None:
+    async def scenario(node: GroupNode) -> None:
         await node.groups.coordinator_of("g")
         await stable_group(node, "g")
         waiting = node.groups.ask("g", join("g"), lambda answer: answer)
@@ -401,7 +401,7 @@ def test_a_client_that_disconnects_while_it_waits_does_no_harm() -> None:
 
         node.groups.close()
 
-    play(story)
+    play(scenario)
 
 
 def test_unreadable_records_are_left_out() -> None:
@@ -429,7 +429,7 @@ OLD_ID, NEW_ID = b"o" * 16, b"n" * 16
 
 
 def test_a_new_leader_opens_its_shards_and_drops_the_offsets_of_deleted_topics() -> None:
-    async def story(node: GroupNode) -> None:
+    async def scenario(node: GroupNode) -> None:
         node.host(leader_epoch=0)
         node.groups.refresh()
         assert isinstance(await node.ask("g", commit("g")), OffsetCommitResult)
@@ -439,23 +439,23 @@ def test_a_new_leader_opens_its_shards_and_drops_the_offsets_of_deleted_topics()
         fetched = await node.ask("g", fetch("g"))
         assert isinstance(fetched, OffsetFetchResult) and fetched.topics == []
 
-    play(story)
+    play(scenario)
 
 
 def test_very_many_groups_drop_a_deleted_topic_in_turns(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(group_runtime, "GROUPS_FORGOTTEN_PER_TURN", 3)
-    told: list[tuple[int, bool]] = []
+    forgotten: list[tuple[int, bool]] = []
 
     def counted(shard: Any, command: Any) -> Any:
-        told.append((len(command.group_ids), command.is_late))
+        forgotten.append((len(command.group_ids), command.is_late))
         return forget(shard, command)
 
     forget = coordinator.forget_topics
     monkeypatch.setattr(coordinator, "forget_topics", counted)
 
-    async def story(node: GroupNode) -> None:
+    async def scenario(node: GroupNode) -> None:
         node.host(leader_epoch=0)
         node.groups.refresh()
         groups = [f"g{number}" for number in range(10)]
@@ -463,7 +463,7 @@ def test_very_many_groups_drop_a_deleted_topic_in_turns(
             assert isinstance(await node.ask(group, commit_all(group, ("t", OLD_ID))), OffsetCommitResult)
 
         node.groups.forget_topics(["t"])
-        assert sum(count for count, _ in told) == 3 and not any(is_late for _, is_late in told)
+        assert sum(count for count, _ in forgotten) == 3 and not any(is_late for _, is_late in forgotten)
         # The topic is created again before all groups have dropped the old one, and one of them has read it.
         shards = [one.coordinator.shard for one in node.groups.shards.values() if one.coordinator is not None]
         reader = next(group for group in groups if any(one.offsets.has_any(group) for one in shards))
@@ -475,11 +475,11 @@ def test_very_many_groups_drop_a_deleted_topic_in_turns(
         for _ in range(20):
             await asyncio.sleep(0)
 
-        assert sum(count for count, _ in told) == 10 and max(count for count, _ in told) <= 3
-        assert [is_late for _, is_late in told] == sorted(is_late for _, is_late in told)
+        assert sum(count for count, _ in forgotten) == 10 and max(count for count, _ in forgotten) <= 3
+        assert [is_late for _, is_late in forgotten] == sorted(is_late for _, is_late in forgotten)
         assert [group for group in groups if (await node.ask(group, fetch(group))).topics] == [reader]
 
-    play(story)
+    play(scenario)
 
 
 def test_offsets_of_topics_deleted_without_a_coordinator_are_dropped_after_the_load() -> None:
@@ -524,7 +524,7 @@ def test_offsets_of_a_topic_deleted_during_a_load_are_dropped() -> None:
 
 
 def test_a_bug_in_the_core_causes_a_reload_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def story(node: GroupNode) -> None:
+    async def scenario(node: GroupNode) -> None:
         await node.groups.coordinator_of("g")
         member_id = await stable_group(node, "g")
         waiting = node.groups.ask("g", join("g"), lambda answer: answer)
@@ -537,17 +537,17 @@ def test_a_bug_in_the_core_causes_a_reload_and_nothing_else(monkeypatch: pytest.
 
         answer = await waiting.future
         assert isinstance(answer, KafkaError) and answer.code is ErrorCode.NOT_COORDINATOR
-        beat = Heartbeat(token=0, group_id="g", generation_id=1, member_id=member_id)
-        answer = await node.ask("g", lambda token: replace(beat, token=token))
+        heartbeat = Heartbeat(token=0, group_id="g", generation_id=1, member_id=member_id)
+        answer = await node.ask("g", lambda token: replace(heartbeat, token=token))
         assert answer.error is ErrorCode.NONE
 
-    play(story)
+    play(scenario)
 
 
 # ---- heartbeats that wait ----------------------------------------------------------------------------------
 
 
-def waiting_node(hold_ms: int = 10_000) -> GroupNode:
+def holding_node(hold_ms: int = 10_000) -> GroupNode:
     return GroupNode(heartbeat_hold_ms=hold_ms)
 
 
@@ -570,7 +570,7 @@ async def held_heartbeat(node: GroupNode, group_id: str, member_id: str) -> Dela
 
 
 def test_a_heartbeat_waits_until_its_connection_needs_the_answer() -> None:
-    async def story(node: GroupNode) -> None:
+    async def scenario(node: GroupNode) -> None:
         await node.groups.coordinator_of("g")
         held = await held_heartbeat(node, "g", await stable_group(node, "g"))
 
@@ -580,11 +580,11 @@ def test_a_heartbeat_waits_until_its_connection_needs_the_answer() -> None:
         assert await held.future == HeartbeatResult()
         held.release()  # it may come too late
 
-    play(story, waiting_node())
+    play(scenario, holding_node())
 
 
 def test_a_heartbeat_waits_until_the_group_rebalances() -> None:
-    async def story(node: GroupNode) -> None:
+    async def scenario(node: GroupNode) -> None:
         await node.groups.coordinator_of("g")
         held = await held_heartbeat(node, "g", await stable_group(node, "g"))
 
@@ -592,22 +592,22 @@ def test_a_heartbeat_waits_until_the_group_rebalances() -> None:
 
         assert await held.future == HeartbeatResult(error=ErrorCode.REBALANCE_IN_PROGRESS)
 
-    play(story, waiting_node())
+    play(scenario, holding_node())
 
 
 def test_a_heartbeat_does_not_wait_for_ever() -> None:
-    async def story(node: GroupNode) -> None:
+    async def scenario(node: GroupNode) -> None:
         await node.groups.coordinator_of("g")
         held = await held_heartbeat(node, "g", await stable_group(node, "g"))
 
         assert await held.future == HeartbeatResult()  # by its timer, after 0.18 s
 
-    play(story, waiting_node())
+    play(scenario, holding_node())
 
 
 @pytest.mark.parametrize("moves", [True, False])
 def test_waiting_heartbeats_are_answered_when_the_coordinator_moves_or_stops(moves: bool) -> None:
-    async def story(node: GroupNode) -> None:
+    async def scenario(node: GroupNode) -> None:
         await node.groups.coordinator_of("g")
         held = await held_heartbeat(node, "g", await stable_group(node, "g"))
 
@@ -622,25 +622,25 @@ def test_waiting_heartbeats_are_answered_when_the_coordinator_moves_or_stops(mov
         assert held.release is not None
         held.release()
 
-    play(story, waiting_node())
+    play(scenario, holding_node())
 
 
 def test_heartbeats_of_unidentified_clients_never_wait_and_none_if_the_setting_is_off() -> None:
-    async def story(node: GroupNode) -> None:
+    async def scenario(node: GroupNode) -> None:
         assert node.groups.hold_ms("") == 0
         assert node.groups.hold_ms(SOFTWARE_NAME) == 0, "ottla consume awaits it between two fetches"
 
     async def off(node: GroupNode) -> None:
         assert node.groups.hold_ms("some-client") == 0
 
-    play(story, waiting_node())
-    play(off, waiting_node(0))
+    play(scenario, holding_node())
+    play(off, holding_node(0))
 
 
 def test_the_number_of_waiting_heartbeats_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(group_runtime, "MAX_HELD_HEARTBEATS", 1)
 
-    async def story(node: GroupNode) -> None:
+    async def scenario(node: GroupNode) -> None:
         await node.groups.coordinator_of("g")
         held = await held_heartbeat(node, "g", await stable_group(node, "g"))
         assert node.groups.hold_ms("some-client") == 0
@@ -652,7 +652,7 @@ def test_the_number_of_waiting_heartbeats_is_limited(monkeypatch: pytest.MonkeyP
 
         assert node.groups.hold_ms("some-client") == 10_000
 
-    play(story, waiting_node())
+    play(scenario, holding_node())
 
 
 # ---- very many ---------------------------------------------------------------------------------------------
@@ -661,7 +661,7 @@ def test_the_number_of_waiting_heartbeats_is_limited(monkeypatch: pytest.MonkeyP
 def test_very_many_answers_are_given_in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(coordinator_runtime, "MAX_ANSWERS_PER_TURN", 2)
 
-    async def story(node: GroupNode) -> None:
+    async def scenario(node: GroupNode) -> None:
         await node.groups.coordinator_of("g")
         delayed = [node.groups.ask("g", commit("g", offset), lambda answer: answer) for offset in range(5)]
         done: list[int] = []
@@ -673,7 +673,7 @@ def test_very_many_answers_are_given_in_turns(monkeypatch: pytest.MonkeyPatch) -
         assert done[-1] == 5
         assert max(after - before for before, after in itertools.pairwise([0, *done])) <= 2
 
-    play(story)
+    play(scenario)
 
 
 def test_answers_that_wait_for_a_turn_are_given_when_the_node_stops(
@@ -681,7 +681,7 @@ def test_answers_that_wait_for_a_turn_are_given_when_the_node_stops(
 ) -> None:
     monkeypatch.setattr(coordinator_runtime, "MAX_ANSWERS_PER_TURN", 2)
 
-    async def story(node: GroupNode) -> None:
+    async def scenario(node: GroupNode) -> None:
         await node.groups.coordinator_of("g")
         delayed = [node.groups.ask("g", commit("g", offset), lambda answer: answer) for offset in range(5)]
 
@@ -689,7 +689,7 @@ def test_answers_that_wait_for_a_turn_are_given_when_the_node_stops(
 
         assert all(each.future.done() for each in delayed)
 
-    play(story)
+    play(scenario)
 
 
 def test_very_many_groups_are_described_in_turns_and_built_in_a_thread(
@@ -698,14 +698,16 @@ def test_very_many_groups_are_described_in_turns_and_built_in_a_thread(
     monkeypatch.setattr(coordinator_runtime, "MAX_COMMANDS_PER_TURN", 2)
     monkeypatch.setattr(group_runtime, "MAX_GROUPS_PER_TURN", 2)
 
-    async def story(node: GroupNode) -> None:
+    async def scenario(node: GroupNode) -> None:
         await node.groups.coordinator_of("g")
         ids = [f"g{number}" for number in range(5)]
         for group_id in ids:
             await node.ask(group_id, commit(group_id))
-        asked = [(one, lambda token, one=one: DescribeGroups(token=token, group_ids=(one,))) for one in ids]
+        requests = [
+            (one, lambda token, one=one: DescribeGroups(token=token, group_ids=(one,))) for one in ids
+        ]
 
-        described = await node.groups.ask_each(asked, list, builds_in_thread=True)  # type: ignore[arg-type]
+        described = await node.groups.ask_each(requests, list, builds_in_thread=True)  # type: ignore[arg-type]
         listed = await node.groups.ask_all_shards(
             lambda token: ListGroups(token=token, states=frozenset(), types=frozenset()), list
         )
@@ -714,4 +716,4 @@ def test_very_many_groups_are_described_in_turns_and_built_in_a_thread(
         assert [one.groups[0].group_id for one in described.make()] == ids
         assert sorted(group.group_id for one in listed.make() for group in one.groups) == ids
 
-    play(story)
+    play(scenario)

@@ -73,12 +73,12 @@ def test_groups_get_changes_of_partitions_and_replicas_and_no_others() -> None:
     gone = topics_changed(now, changes(one, None))
 
     assert made is not None and made.has_new_topics and made.changed == {"a"}
-    for heard in (grown, moved, gone):
-        assert heard is not None and not heard.has_new_topics and heard.changed == {"a"}
+    for change in (grown, moved, gone):
+        assert change is not None and not change.has_new_topics and change.changed == {"a"}
     assert topics_changed(now, changes(one, topic((1,), (1,), isr=(1, 2)))) is None
 
 
-def beat(member_epoch: int, **how: object) -> Make:
+def heartbeat(member_epoch: int, **how: object) -> Make:
     return lambda token: ConsumerGroupHeartbeat(
         token=token,
         group_id="g",
@@ -91,12 +91,12 @@ def beat(member_epoch: int, **how: object) -> Make:
 def test_a_consumer_group_gets_new_topics_and_survives_a_restart() -> None:
     """Expressions are matched in a thread; the next heartbeats bring the topics found."""
 
-    async def story(node: GroupNode) -> None:
+    async def scenario(node: GroupNode) -> None:
         await node.groups.coordinator_of("g")
         full = {"subscribed_topic_regex": "t.*", "rebalance_timeout_ms": 60_000, "owned": ()}
-        joined = await node.ask("g", beat(0, **full))
+        joined = await node.ask("g", heartbeat(0, **full))
         assert isinstance(joined, ConsumerGroupHeartbeatResult) and joined.member_epoch == 1
-        answer = await until_told(node, 1)
+        answer = await until_assigned(node, 1)
         assert answer.assignment == [TopicPartitions(b"t" * 16, [0, 1])]
 
         node.add_topic("t", b"t" * 16, partitions=3)
@@ -104,7 +104,7 @@ def test_a_consumer_group_gets_new_topics_and_survives_a_restart() -> None:
         assert command is not None
         node.groups.change_topics(command)
 
-        answer = await until_told(node, answer.member_epoch)
+        answer = await until_assigned(node, answer.member_epoch)
         assert answer.assignment == [TopicPartitions(b"t" * 16, [0, 1, 2])]
 
     async def after(node: GroupNode) -> None:
@@ -112,10 +112,12 @@ def test_a_consumer_group_gets_new_topics_and_survives_a_restart() -> None:
         node.add_topic("t", b"t" * 16, partitions=3)
         node.groups.refresh()
         await node.loaded()
-        answer = await node.ask("g", beat(0, subscribed_topic_names=["t"], rebalance_timeout_ms=1, owned=()))
+        answer = await node.ask(
+            "g", heartbeat(0, subscribed_topic_names=["t"], rebalance_timeout_ms=1, owned=())
+        )
         assert answer.assignment[0].partitions == [0, 1, 2]
 
-    first = play(story)
+    first = play(scenario)
     play(after, GroupNode(first.disk))
 
 
@@ -125,37 +127,37 @@ def test_an_expression_that_takes_too_long_is_logged_and_its_member_stays(
     monkeypatch.setattr(executor_tasks, "SLICE_CPU_S", 0.0)
     monkeypatch.setattr(executor_tasks, "MAX_REGEX_CPU_S", -1.0)
 
-    async def story(node: GroupNode) -> None:
+    async def scenario(node: GroupNode) -> None:
         await node.groups.coordinator_of("g")
         full = {"subscribed_topic_regex": "t.*", "rebalance_timeout_ms": 60_000, "owned": ()}
-        await node.ask("g", beat(0, **full))
+        await node.ask("g", heartbeat(0, **full))
         while not caplog.messages:
             await asyncio.sleep(0.001)
-        assert isinstance(await node.ask("g", beat(1)), ConsumerGroupHeartbeatResult)
+        assert isinstance(await node.ask("g", heartbeat(1)), ConsumerGroupHeartbeatResult)
 
-    play(story)
+    play(scenario)
 
     assert "The regular expression 't.*' of group 'g' was stopped" in caplog.messages[-1]
 
 
 def test_a_hostile_expression_is_rejected_with_kafkas_code() -> None:
-    async def story(node: GroupNode) -> None:
+    async def scenario(node: GroupNode) -> None:
         await node.groups.coordinator_of("g")
         hostile = "[ab]*a[ab]{100}|(?:.?){690}"
         full = {"subscribed_topic_regex": hostile, "rebalance_timeout_ms": 60_000, "owned": ()}
-        answer = await node.ask("g", beat(0, **full))
+        answer = await node.ask("g", heartbeat(0, **full))
         assert isinstance(answer, KafkaError) and answer.code is ErrorCode.INVALID_REGULAR_EXPRESSION
         assert answer.detail.startswith(f"SubscribedTopicRegex `{hostile}` is not a valid regular expression")
 
-    play(story)
+    play(scenario)
 
 
-async def until_told(node: GroupNode, member_epoch: int) -> ConsumerGroupHeartbeatResult:
+async def until_assigned(node: GroupNode, member_epoch: int) -> ConsumerGroupHeartbeatResult:
     """Send heartbeats until one brings partitions; return its result."""
     while True:
         node.clock.advance(1_000)
         await asyncio.sleep(0.001)  # a thread matches the expression
-        answer = await node.ask("g", beat(member_epoch))
+        answer = await node.ask("g", heartbeat(member_epoch))
         assert isinstance(answer, ConsumerGroupHeartbeatResult), answer
         if answer.assignment is not None:
             return answer

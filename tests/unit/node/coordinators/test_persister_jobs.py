@@ -52,7 +52,7 @@ class Persister:
         return [StateSummary(one.key, start_offset=self.states[one.key]) for one in requests]
 
 
-def beat(epoch: int, *names: str) -> Make:
+def heartbeat(epoch: int, *names: str) -> Make:
     return lambda token: ShareGroupHeartbeat(
         token=token,
         group_id="g",
@@ -80,26 +80,26 @@ async def until_begun(node: GroupNode, partitions: int) -> None:
 def test_states_begin_after_the_answer_and_are_assigned_at_the_next_heartbeat() -> None:
     persister = Persister()
 
-    async def story(node: GroupNode) -> None:
+    async def scenario(node: GroupNode) -> None:
         await node.groups.coordinator_of("g")
         persister.is_open.clear()
-        first = await node.ask("g", beat(0, "t"))
+        first = await node.ask("g", heartbeat(0, "t"))
         persister.is_open.set()
         await until_begun(node, 2)
         node.clock.advance(1_000)
-        second = await node.ask("g", beat(first.member_epoch))
+        second = await node.ask("g", heartbeat(first.member_epoch))
 
         assert first.assignment == []
         assert [(one.topic_id, list(one.partitions)) for one in second.assignment] == [(T_ID, [0, 1])]
 
-    play(story, GroupNode(persister=persister))
+    play(scenario, GroupNode(persister=persister))
 
 
 def test_an_alter_request_waits_and_its_result_survives_a_restart() -> None:
     persister = Persister()
     node = GroupNode(persister=persister)
 
-    async def story(node: GroupNode) -> None:
+    async def scenario(node: GroupNode) -> None:
         await node.groups.coordinator_of("g")
         answer = await node.ask("g", alter(1))
 
@@ -113,14 +113,14 @@ def test_an_alter_request_waits_and_its_result_survives_a_restart() -> None:
 
         assert [list(one.partitions) for one in (await node.ask("g", listed)).topics] == [[1]]
 
-    play(story, node)
+    play(scenario, node)
     play(later, GroupNode(node.disk, persister=persister))
 
 
 def test_a_waiting_request_fails_when_the_coordinator_moves() -> None:
     persister = Persister()
 
-    async def story(node: GroupNode) -> None:
+    async def scenario(node: GroupNode) -> None:
         await node.groups.coordinator_of("g")
         persister.is_open.clear()
         waiting = asyncio.ensure_future(node.ask("g", alter(0)))
@@ -133,13 +133,13 @@ def test_a_waiting_request_fails_when_the_coordinator_moves() -> None:
 
         assert isinstance(answer, KafkaError) and answer.code is ErrorCode.NOT_COORDINATOR
 
-    play(story, GroupNode(persister=persister))
+    play(scenario, GroupNode(persister=persister))
 
 
 def test_a_group_is_deleted_with_its_state() -> None:
     persister = Persister()
 
-    async def story(node: GroupNode) -> None:
+    async def scenario(node: GroupNode) -> None:
         await node.groups.coordinator_of("g")
         await node.ask("g", alter(0, 1))
         answer = await node.ask("g", lambda token: DeleteGroups(token=token, group_ids=("g",)))
@@ -147,11 +147,11 @@ def test_a_group_is_deleted_with_its_state() -> None:
         assert answer.errors == [("g", ErrorCode.NONE)]
         assert persister.states == {}
 
-    play(story, GroupNode(persister=persister))
+    play(scenario, GroupNode(persister=persister))
 
 
 def test_a_node_without_share_coordinators_answers_with_an_error() -> None:
-    async def story(node: GroupNode) -> None:
+    async def scenario(node: GroupNode) -> None:
         await node.groups.coordinator_of("g")
         answer = await node.ask("g", alter(0))
         (summary,) = await node.groups.persister_jobs.read_summary(
@@ -161,13 +161,13 @@ def test_a_node_without_share_coordinators_answers_with_an_error() -> None:
         assert answer.topics[0].partitions[0].error is ErrorCode.COORDINATOR_NOT_AVAILABLE
         assert summary.error is ErrorCode.COORDINATOR_NOT_AVAILABLE
 
-    play(story)
+    play(scenario)
 
 
 def test_very_many_partitions_are_sent_in_several_requests() -> None:
     persister = Persister()
 
-    async def story(node: GroupNode) -> None:
+    async def scenario(node: GroupNode) -> None:
         await node.groups.coordinator_of("g")
         node.add_topic("t", T_ID, partitions=2 * PARTITIONS_PER_QUESTION + 1)
         node.groups.change_topics(node.topics_now())
@@ -176,4 +176,4 @@ def test_very_many_partitions_are_sent_in_several_requests() -> None:
         assert {one.error for one in answer.topics[0].partitions} == {ErrorCode.NONE}
         assert persister.questions == [PARTITIONS_PER_QUESTION, PARTITIONS_PER_QUESTION, 1]
 
-    play(story, GroupNode(persister=persister))
+    play(scenario, GroupNode(persister=persister))

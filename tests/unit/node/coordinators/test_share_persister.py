@@ -24,7 +24,7 @@ from ottla.groupcoord.share_state.share_state_words import (
 )
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.node.coordinators import share_persister, share_state_messages
-from ottla.node.coordinators.share_persister import SharePersister
+from ottla.node.coordinators.share_persister import JITTER, MAX_PAUSE_S, RETRY_S, SharePersister
 from ottla.node.coordinators.share_state_messages import key_of_text
 from ottla.node.coordinators.share_state_runtime import Outcome
 from ottla.node.net.peer_client import PeerClient
@@ -33,6 +33,7 @@ from ottla.node.wire.messages.initialize_share_group_state import InitializeShar
 from ottla.node.wire.messages.read_share_group_state import ReadShareGroupStateRequest
 from ottla.node.wire.messages.read_share_group_state_summary import ReadShareGroupStateSummaryRequest
 from ottla.node.wire.messages.write_share_group_state import WriteShareGroupStateRequest
+from tests.simulation.virtual_loop import VirtualLoop
 from tests.unit.groupcoord.share_state.share_state_world import KEY, ShareStateWorld, batch, key_of, topic_id
 
 HERE, THERE, ELSEWHERE = 1, 2, 3
@@ -41,12 +42,15 @@ OTHER = key_of(partition=1)
 READERS: dict[type[Any], tuple[Callable[[Any], list[StateRequest]], Callable[[Any], Any]]] = {
     InitializeShareGroupStateRequest: (
         share_state_messages.initializations,
-        share_state_messages.initialized,
+        share_state_messages.initialize_response,
     ),
-    ReadShareGroupStateRequest: (share_state_messages.reads, share_state_messages.was_read),
-    ReadShareGroupStateSummaryRequest: (share_state_messages.summaries, share_state_messages.summarized),
-    WriteShareGroupStateRequest: (share_state_messages.writes, share_state_messages.written),
-    DeleteShareGroupStateRequest: (share_state_messages.deletions, share_state_messages.deleted),
+    ReadShareGroupStateRequest: (share_state_messages.reads, share_state_messages.read_response),
+    ReadShareGroupStateSummaryRequest: (
+        share_state_messages.summaries,
+        share_state_messages.summary_response,
+    ),
+    WriteShareGroupStateRequest: (share_state_messages.writes, share_state_messages.write_response),
+    DeleteShareGroupStateRequest: (share_state_messages.deletions, share_state_messages.delete_response),
 }
 
 
@@ -110,10 +114,10 @@ class Cluster:
         return cast(PeerClient, Client())
 
 
-Story = Callable[[SharePersister, Cluster], Coroutine[Any, Any, None]]
+Scenario = Callable[[SharePersister, Cluster], Coroutine[Any, Any, None]]
 
 
-def play(story: Story) -> Cluster:
+def play(scenario: Scenario) -> Cluster:
     async def run() -> Cluster:
         cluster = Cluster()
         persister = SharePersister(
@@ -123,18 +127,19 @@ def play(story: Story) -> Cluster:
             request_timeout_ms=1_000,
             chance=random.Random(1),
         )
-        async with asyncio.timeout(20), asyncio.TaskGroup() as tasks:
+        async with asyncio.TaskGroup() as tasks:
             persister.start(tasks.create_task)
-            await story(persister, cluster)
+            await scenario(persister, cluster)
             persister.close()
         return cluster
 
-    return asyncio.run(run())
+    cluster: Cluster = VirtualLoop(random.Random(1)).run(run(), limit_s=60)
+    return cluster
 
 
 @pytest.mark.parametrize("leader", [HERE, THERE])
 def test_every_request_reaches_the_coordinator_and_its_answer_comes_back(leader: int) -> None:
-    async def story(persister: SharePersister, cluster: Cluster) -> None:
+    async def scenario(persister: SharePersister, cluster: Cluster) -> None:
         cluster.leader = leader
         keys = [KEY, OTHER, key_of(topic=2)]
 
@@ -156,25 +161,25 @@ def test_every_request_reaches_the_coordinator_and_its_answer_comes_back(leader:
         assert [one.start_offset for one in summaries] == [5, 5, 5]
         assert list(cluster.world.states) == [KEY, key_of(topic=2)]
 
-    cluster = play(story)
+    cluster = play(scenario)
     assert bool(cluster.sent) == (leader == THERE) and bool(cluster.called) == (leader == HERE)
 
 
 def test_questions_of_one_turn_go_in_one_request_for_each_group() -> None:
-    async def story(persister: SharePersister, cluster: Cluster) -> None:
+    async def scenario(persister: SharePersister, cluster: Cluster) -> None:
         await asyncio.gather(
             persister.initialize([InitializeState(KEY, 0, 0), InitializeState(OTHER, 0, 0)]),
             persister.initialize([InitializeState(key_of(topic=2), 0, 0)]),
             persister.initialize([InitializeState(key_of("h"), 0, 0)]),
         )
 
-    sent = [message for _, message in play(story).sent]
+    sent = [message for _, message in play(scenario).sent]
     assert [one.group_id for one in sent] == ["g", "h"]
     assert [[len(topic.partitions) for topic in one.topics] for one in sent] == [[2, 1], [1]]
 
 
 def test_writes_that_wait_behind_another_become_one() -> None:
-    async def story(persister: SharePersister, cluster: Cluster) -> None:
+    async def scenario(persister: SharePersister, cluster: Cluster) -> None:
         await persister.initialize([InitializeState(KEY, 0, 0)])
         cluster.sent.clear()
         cluster.is_slow = True
@@ -190,7 +195,7 @@ def test_writes_that_wait_behind_another_become_one() -> None:
 
         assert answers == [[StateResult(KEY)]] * 5
 
-    cluster = play(story)
+    cluster = play(scenario)
     written = [
         [each.first_offset for each in message.topics[0].partitions[0].state_batches]
         for _, message in cluster.sent
@@ -204,19 +209,19 @@ def test_writes_that_wait_behind_another_become_one() -> None:
 def test_joined_writes_have_the_same_result_as_single_ones() -> None:
     """A later write without a start offset keeps the earlier one; one that moves it back stays apart."""
 
-    async def story(persister: SharePersister, cluster: Cluster) -> None:
+    async def scenario(persister: SharePersister, cluster: Cluster) -> None:
         await persister.initialize([InitializeState(KEY, 0, 0)])
         cluster.is_slow = True
-        asked = [
+        requests = [
             asyncio.ensure_future(persister.write([WriteState(KEY, 0, 0, start, 0, (batch(at, at, 2),))]))
             for at, start in ((0, -1), (1, 7), (8, -1), (9, 3))
         ]
         await asyncio.sleep(0.01)
         cluster.gate.set()
-        for one in asked:
+        for one in requests:
             assert await one == [StateResult(KEY)]
 
-    cluster = play(story)
+    cluster = play(scenario)
     written = [message.topics[0].partitions[0] for _, message in cluster.sent[1:]]
     assert [one.start_offset for one in written] == [-1, 7, 3]
     assert [len(one.state_batches) for one in written] == [1, 2, 1]
@@ -224,22 +229,22 @@ def test_joined_writes_have_the_same_result_as_single_ones() -> None:
 
 
 def test_writes_of_other_epochs_stay_apart_and_in_order() -> None:
-    async def story(persister: SharePersister, cluster: Cluster) -> None:
+    async def scenario(persister: SharePersister, cluster: Cluster) -> None:
         await persister.initialize([InitializeState(KEY, 0, 0)])
         cluster.is_slow = True
-        asked = [
+        requests = [
             asyncio.ensure_future(persister.write([WriteState(KEY, 0, 0, -1, 0, (batch(0, 0, 2),))])),
             asyncio.ensure_future(persister.initialize([InitializeState(KEY, 1, 7)])),
             asyncio.ensure_future(persister.write([WriteState(KEY, 0, 0, -1, 0, (batch(8, 8, 2),))])),
         ]
         await asyncio.sleep(0.01)
         cluster.gate.set()
-        [first], [begun], [fenced] = [await one for one in asked]
+        [first], [begun], [fenced] = [await one for one in requests]
 
         assert (first.error, begun.error) == (ErrorCode.NONE, ErrorCode.NONE)
         assert fenced.error is ErrorCode.FENCED_STATE_EPOCH
 
-    play(story)
+    play(scenario)
 
 
 @pytest.mark.parametrize("leader", [HERE, THERE])
@@ -253,7 +258,7 @@ def test_writes_of_other_epochs_stay_apart_and_in_order() -> None:
     ],
 )
 def test_requests_with_transient_errors_are_asked_again(leader: int, code: ErrorCode) -> None:
-    async def story(persister: SharePersister, cluster: Cluster) -> None:
+    async def scenario(persister: SharePersister, cluster: Cluster) -> None:
         cluster.leader = leader
         cluster.failures = [code] * 2
 
@@ -261,59 +266,59 @@ def test_requests_with_transient_errors_are_asked_again(leader: int, code: Error
 
         assert answer == StateResult(KEY)
 
-    cluster = play(story)
+    cluster = play(scenario)
     assert len(cluster.sent) + len(cluster.called) == 3
 
 
-def test_it_gives_up_after_the_retry_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(share_persister, "RETRY_S", 0.2)
-
-    async def story(persister: SharePersister, cluster: Cluster) -> None:
+def test_the_persister_gives_up_after_the_retry_time() -> None:
+    async def scenario(persister: SharePersister, cluster: Cluster) -> None:
         cluster.failures = [ErrorCode.COORDINATOR_NOT_AVAILABLE] * 100
 
         [answer] = await persister.initialize([InitializeState(KEY, 0, 0)])
 
         assert answer.error is ErrorCode.COORDINATOR_NOT_AVAILABLE
+        waited_s = asyncio.get_running_loop().time()
+        assert RETRY_S - (1 + JITTER) * MAX_PAUSE_S < waited_s < RETRY_S
 
-    assert 2 <= len(play(story).sent) <= 4
+    play(scenario)
 
 
 def test_other_errors_are_answers() -> None:
-    async def story(persister: SharePersister, cluster: Cluster) -> None:
+    async def scenario(persister: SharePersister, cluster: Cluster) -> None:
         [answer] = await persister.read([ReadState(KEY, 0)])
 
         assert answer.error is ErrorCode.INVALID_REQUEST and "uninitialized" in answer.message
 
-    assert len(play(story).sent) == 1
+    assert len(play(scenario).sent) == 1
 
 
 def test_waiting_questions_are_asked_at_once_when_the_coordinator_has_moved() -> None:
-    async def story(persister: SharePersister, cluster: Cluster) -> None:
+    async def scenario(persister: SharePersister, cluster: Cluster) -> None:
         cluster.failures = [ErrorCode.NOT_COORDINATOR]
-        asked = asyncio.ensure_future(persister.initialize([InitializeState(KEY, 0, 0)]))
+        initializing = asyncio.ensure_future(persister.initialize([InitializeState(KEY, 0, 0)]))
         await asyncio.sleep(0.01)
         cluster.leader = ELSEWHERE
         persister.refresh()
         await asyncio.sleep(0.01)
 
-        assert asked.done() and [node_id for node_id, _ in cluster.sent] == [THERE, ELSEWHERE]
+        assert initializing.done() and [node_id for node_id, _ in cluster.sent] == [THERE, ELSEWHERE]
 
-    play(story)
+    play(scenario)
 
 
 def test_the_topic_is_created_if_there_is_none() -> None:
-    async def story(persister: SharePersister, cluster: Cluster) -> None:
+    async def scenario(persister: SharePersister, cluster: Cluster) -> None:
         cluster.leader = -1
 
         [answer] = await persister.initialize([InitializeState(KEY, 0, 0)])
 
         assert answer == StateResult(KEY) and cluster.created == 1
 
-    play(story)
+    play(scenario)
 
 
 def test_waiting_questions_are_answered_when_it_closes() -> None:
-    async def story(persister: SharePersister, cluster: Cluster) -> None:
+    async def scenario(persister: SharePersister, cluster: Cluster) -> None:
         cluster.failures = [ErrorCode.NOT_COORDINATOR] * 9
         waiting: list[Awaitable[list[StateResult]]] = [
             asyncio.ensure_future(persister.initialize([InitializeState(KEY, 0, 0)])) for _ in range(3)
@@ -326,34 +331,34 @@ def test_waiting_questions_are_answered_when_it_closes() -> None:
         after: list[StateAnswer] = [*await persister.delete([DeleteState(KEY)])]
         assert after[0].error is ErrorCode.COORDINATOR_NOT_AVAILABLE
 
-    play(story)
+    play(scenario)
 
 
 def test_the_number_of_waiting_questions_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(share_persister, "MAX_QUESTIONS", 3)
 
-    async def story(persister: SharePersister, cluster: Cluster) -> None:
+    async def scenario(persister: SharePersister, cluster: Cluster) -> None:
         keys = [key_of(f"g{number}") for number in range(5)]
         answers = await persister.initialize([InitializeState(key, 0, 0) for key in keys])
 
         assert [one.error for one in answers].count(ErrorCode.COORDINATOR_NOT_AVAILABLE) == 2
         assert (await persister.initialize([InitializeState(KEY, 0, 0)]))[0].error is ErrorCode.NONE
 
-    play(story)
+    play(scenario)
 
 
 def test_a_cancelled_call_leaves_nothing_behind() -> None:
-    async def story(persister: SharePersister, cluster: Cluster) -> None:
+    async def scenario(persister: SharePersister, cluster: Cluster) -> None:
         cluster.is_slow = True
-        asked = asyncio.ensure_future(persister.initialize([InitializeState(KEY, 0, 0)]))
+        initializing = asyncio.ensure_future(persister.initialize([InitializeState(KEY, 0, 0)]))
         await asyncio.sleep(0.01)
-        asked.cancel()
+        initializing.cancel()
         cluster.gate.set()
         await asyncio.sleep(0.01)
 
         assert (await persister.read([ReadState(KEY, 0)]))[0].error is ErrorCode.NONE
 
-    play(story)
+    play(scenario)
 
 
 # ---- keys of FindCoordinator -------------------------------------------------------------------------------

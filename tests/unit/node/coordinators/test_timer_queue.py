@@ -20,6 +20,7 @@ class ManualLoop:
         self.now_s = 0.0
         self.calls: list[tuple[float, asyncio.TimerHandle, Callable[[], None]]] = []
         self.armed = 0
+        self.turns = 0
 
     def time(self) -> float:
         return self.now_s
@@ -42,11 +43,14 @@ class ManualLoop:
             first = min(due, key=lambda call: call[0])
             self.calls.remove(first)
             self.now_s = max(self.now_s, first[0])
+            self.turns += 1
             first[2]()
         self.now_s = until_s
 
 
 class ManualHandle:
+    """The handle of a call of a manual loop."""
+
     def __init__(self, when_s: float, callback: Callable[[], None]) -> None:
         self._cancelled = False
 
@@ -206,7 +210,7 @@ async def _real_loop() -> list[str]:
     return fired
 
 
-def test_on_a_real_loop() -> None:
+def test_timers_fire_on_a_real_loop_until_the_queue_closes() -> None:
     assert asyncio.run(_real_loop()) == ["a", "b"]
 
 

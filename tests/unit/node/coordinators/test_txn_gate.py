@@ -26,7 +26,7 @@ from ottla.node.wire.messages.add_partitions_to_txn import (
 from tests.simulation.virtual_loop import VirtualLoop
 from tests.unit.node.coordinators.txn_node import TxnNode
 from tests.unit.node.coordinators.txn_node import play as play_node
-from tests.unit.node.stand_ins import peer_of
+from tests.unit.node.fakes import peer_of
 
 HERE, THERE, ELSEWHERE = 1, 2, 3
 P0, P1, P2 = (TopicPartition("t", index) for index in range(3))
@@ -46,7 +46,7 @@ class World:
         self.requests: list[tuple[int, AddPartitionsToTxnRequest, asyncio.Future[ErrorCode]]] = []
         self.commands: list[AddPartitions | VerifyPartitions] = []
         self.answers: deque[Any] = deque()  # of the coordinator on this node
-        self.asked_at: list[float] = []
+        self.requested_at: list[float] = []
         self.gate = TxnGate(
             node_id=HERE,
             coordinators=self,
@@ -60,14 +60,14 @@ class World:
         return self.places.get(transactional_id, THERE)
 
     def ask(self, transactional_id: str, make: Callable[[int], Any], build: Callable[[Any], Any]) -> Any:
-        self.asked_at.append(asyncio.get_running_loop().time())
+        self.requested_at.append(asyncio.get_running_loop().time())
         self.commands.append(make(1))
         answer = self.answers.popleft()
         return Delayed(answer, build) if isinstance(answer, asyncio.Future) else build(answer)
 
     async def _connect(self, node_id: int, purpose: str) -> Any:
         async def request(message: AddPartitionsToTxnRequest, *_: Any, **__: Any) -> Any:
-            self.asked_at.append(asyncio.get_running_loop().time())
+            self.requested_at.append(asyncio.get_running_loop().time())
             outcome: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
             self.requests.append((node_id, message, outcome))
             return _response(message, await outcome)
@@ -80,10 +80,10 @@ class World:
             await asyncio.sleep(0.001)
         return self.requests[count - 1][1:]
 
-    def admit(
+    def add_or_verify(
         self, transactional_id: str, *partitions: TopicPartition, epoch: int = 0, adds: bool = False
     ) -> Any:
-        return self.gate.admit(transactional_id, 7, epoch, partitions, adds=adds)
+        return self.gate.add_or_verify(transactional_id, 7, epoch, partitions, adds=adds)
 
 
 def _response(message: AddPartitionsToTxnRequest, code: ErrorCode) -> AddPartitionsToTxnResponse:
@@ -109,12 +109,12 @@ def _response(message: AddPartitionsToTxnRequest, code: ErrorCode) -> AddPartiti
     )
 
 
-def play(story: Callable[[World], Coroutine[Any, Any, None]]) -> None:
+def play(scenario: Callable[[World], Coroutine[Any, Any, None]]) -> None:
     async def main() -> None:
         world = World()
         async with asyncio.TaskGroup() as tasks:
             world.gate.start(tasks.create_task)
-            await asyncio.wait_for(story(world), 60)
+            await asyncio.wait_for(scenario(world), 60)
             world.gate.close()
 
     VirtualLoop(random.Random(1)).run(main(), limit_s=120)
@@ -126,43 +126,43 @@ def partitions_in(request: AddPartitionsToTxnRequest) -> dict[str, Sequence[int]
 
 @pytest.mark.parametrize("adds", [False, True])
 def test_the_coordinator_on_this_node_is_asked_by_a_call(adds: bool) -> None:
-    async def story(world: World) -> None:
+    async def scenario(world: World) -> None:
         world.places["tx"] = HERE
-        said = VerifyPartitionsResult({P0: NONE, P1: ErrorCode.TRANSACTION_ABORTABLE})
-        world.answers.append(AddPartitionsResult() if adds else said)
+        verified = VerifyPartitionsResult({P0: NONE, P1: ErrorCode.TRANSACTION_ABORTABLE})
+        world.answers.append(AddPartitionsResult() if adds else verified)
 
-        codes = await world.admit("tx", P0, P1, adds=adds)
+        codes = await world.add_or_verify("tx", P0, P1, adds=adds)
 
         assert codes == {P0: NONE, P1: NONE if adds else ErrorCode.TRANSACTION_ABORTABLE}
         (command,) = world.commands
         assert type(command) is (AddPartitions if adds else VerifyPartitions)
         assert (command.producer, command.partitions) == (ProducerPair(7, 0), {P0, P1})
 
-    play(story)
+    play(scenario)
 
 
 def test_the_answer_of_the_coordinator_on_this_node_may_come_later() -> None:
-    async def story(world: World) -> None:
+    async def scenario(world: World) -> None:
         world.places["tx"] = HERE
         later: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         world.answers.append(later)
 
-        asked = world.admit("tx", P0, adds=True)
+        pending = world.add_or_verify("tx", P0, adds=True)
         await asyncio.sleep(1)
-        assert not asked.done()
+        assert not pending.done()
         later.set_result(KafkaError(ErrorCode.PRODUCER_FENCED))
 
-        assert await asked == {P0: ErrorCode.PRODUCER_FENCED}
+        assert await pending == {P0: ErrorCode.PRODUCER_FENCED}
 
-    play(story)
+    play(scenario)
 
 
 def test_questions_during_a_request_go_with_the_next_one() -> None:
-    async def story(world: World) -> None:
-        first = world.admit("tx-0", P0)
+    async def scenario(world: World) -> None:
+        first = world.add_or_verify("tx-0", P0)
         _, outcome = await world.next_request(1)
-        rest = [world.admit(f"tx-{number}", P0, P1) for number in range(1, 500)]
-        same = [world.admit("tx-7", P2), world.admit("tx-0", P0)]
+        rest = [world.add_or_verify(f"tx-{number}", P0, P1) for number in range(1, 500)]
+        same = [world.add_or_verify("tx-7", P2), world.add_or_verify("tx-0", P0)]
         await asyncio.sleep(1)
         assert len(world.requests) == 1 and not first.done()
 
@@ -176,16 +176,16 @@ def test_questions_during_a_request_go_with_the_next_one() -> None:
         assert len(world.requests) == 2
         assert partitions_in(request)["tx-7"] == [0, 1, 2]  # two equal questions became one
 
-    play(story)
+    play(scenario)
 
 
 def test_an_answer_is_not_valid_for_a_question_that_was_asked_after_its_request() -> None:
     """The answer may be older than a marker that the guard of the new question cannot notice."""
 
-    async def story(world: World) -> None:
-        world.admit("tx", P0)
+    async def scenario(world: World) -> None:
+        world.add_or_verify("tx", P0)
         _, outcome = await world.next_request(1)
-        second = world.admit("tx", P0)
+        second = world.add_or_verify("tx", P0)
         outcome.set_result(NONE)
         _, outcome = await world.next_request(2)
         assert not second.done()
@@ -193,21 +193,21 @@ def test_an_answer_is_not_valid_for_a_question_that_was_asked_after_its_request(
 
         assert await second == {P0: ErrorCode.TRANSACTION_ABORTABLE}
 
-    play(story)
+    play(scenario)
 
 
 def test_a_request_has_each_id_once_and_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(txn_gate, "MAX_TRANSACTIONS_PER_REQUEST", 2)
     monkeypatch.setattr(txn_gate, "MAX_WAITING", 4)
 
-    async def story(world: World) -> None:
-        world.admit("busy", P0)
+    async def scenario(world: World) -> None:
+        world.add_or_verify("busy", P0)
         _, outcome = await world.next_request(1)
         for epoch in (0, 1):
-            world.admit("tx", P0, epoch=epoch)
+            world.add_or_verify("tx", P0, epoch=epoch)
         for number in (1, 2):
-            last = world.admit(f"tx-{number}", P0)
-        beyond = world.admit("one too many", P0)
+            last = world.add_or_verify(f"tx-{number}", P0)
+        beyond = world.add_or_verify("one too many", P0)
         outcome.set_result(NONE)
         for count in (2, 3):
             request, outcome = await world.next_request(count)
@@ -218,21 +218,21 @@ def test_a_request_has_each_id_once_and_is_limited(monkeypatch: pytest.MonkeyPat
         assert await last == {P0: NONE}
         assert await beyond == {P0: NOT_AVAILABLE}
 
-    play(story)
+    play(scenario)
 
 
 def test_a_request_says_whether_partitions_are_added() -> None:
-    async def story(world: World) -> None:
-        asked = [world.admit("a", P0, adds=False), world.admit("b", P0, adds=True)]
+    async def scenario(world: World) -> None:
+        pending = [world.add_or_verify("a", P0, adds=False), world.add_or_verify("b", P0, adds=True)]
         request, outcome = await world.next_request(1)
         outcome.set_result(NONE)
-        await asyncio.gather(*asked)
+        await asyncio.gather(*pending)
 
         one, other = request.transactions
         assert (one.verify_only, other.verify_only) == (True, False)
         assert (one.producer_id, one.producer_epoch) == (7, 0)
 
-    play(story)
+    play(scenario)
 
 
 @pytest.mark.parametrize("place", [HERE, THERE])
@@ -252,67 +252,67 @@ def test_a_request_says_whether_partitions_are_added() -> None:
 def test_questions_with_transient_errors_are_asked_again_for_a_while(
     place: int, code: ErrorCode, adds: bool, is_retried: bool
 ) -> None:
-    async def story(world: World) -> None:
+    async def scenario(world: World) -> None:
         world.places["tx"] = place
         world.answers.extend([KafkaError(code)] * 20)
         began = asyncio.get_running_loop().time()
-        asked = world.admit("tx", P0, adds=adds)
-        while not asked.done():
+        pending = world.add_or_verify("tx", P0, adds=adds)
+        while not pending.done():
             if len(world.requests) and not world.requests[-1][2].done():
                 world.requests[-1][2].set_result(code)
             await asyncio.sleep(0)
-            if not asked.done():
+            if not pending.done():
                 await asyncio.sleep(0.0001)
 
-        assert await asked == {P0: code}
+        assert await pending == {P0: code}
         pauses = [
             round((after - before) * 1000)
-            for before, after in zip(world.asked_at, world.asked_at[1:], strict=False)
+            for before, after in zip(world.requested_at, world.requested_at[1:], strict=False)
         ]
         assert pauses[:6] == ([1, 2, 4, 8, 16, 20] if is_retried else [])
         assert asyncio.get_running_loop().time() - began < 0.125
 
-    play(story)
+    play(scenario)
 
 
 def test_an_answer_after_a_retry_is_given() -> None:
-    async def story(world: World) -> None:
+    async def scenario(world: World) -> None:
         world.places["tx"] = HERE
         world.answers.extend([KafkaError(CONCURRENT), KafkaError(CONCURRENT), AddPartitionsResult()])
 
-        assert await world.admit("tx", P0, adds=True) == {P0: NONE}
+        assert await world.add_or_verify("tx", P0, adds=True) == {P0: NONE}
 
-    play(story)
+    play(scenario)
 
 
 def test_a_coordinator_that_does_not_answer_is_a_network_error() -> None:
-    async def story(world: World) -> None:
-        asked = world.admit("tx", P0, P1)
+    async def scenario(world: World) -> None:
+        pending = world.add_or_verify("tx", P0, P1)
         _, outcome = await world.next_request(1)
         outcome.set_exception(KafkaError(ErrorCode.REQUEST_TIMED_OUT))
 
-        assert await asked == {P0: ErrorCode.NETWORK_EXCEPTION, P1: ErrorCode.NETWORK_EXCEPTION}
+        assert await pending == {P0: ErrorCode.NETWORK_EXCEPTION, P1: ErrorCode.NETWORK_EXCEPTION}
 
-    play(story)
+    play(scenario)
 
 
 def test_without_a_coordinator_a_question_fails_at_once() -> None:
-    async def story(world: World) -> None:
+    async def scenario(world: World) -> None:
         world.places["tx"] = None
 
-        assert await world.admit("tx", P0) == {P0: NOT_AVAILABLE}
+        assert await world.add_or_verify("tx", P0) == {P0: NOT_AVAILABLE}
 
-    play(story)
+    play(scenario)
 
 
 def test_when_a_coordinator_moves_the_new_one_is_asked() -> None:
     """The old coordinator's host may be down: it would not answer before the timeout."""
 
-    async def story(world: World) -> None:
-        sent = world.admit("tx", P0)
-        stays = world.admit("stays", P0)
+    async def scenario(world: World) -> None:
+        sent = world.add_or_verify("tx", P0)
+        stays = world.add_or_verify("stays", P0)
         _, silent = await world.next_request(1)
-        waiting = world.admit("tx-2", P0)
+        waiting = world.add_or_verify("tx-2", P0)
         world.places |= {"tx": ELSEWHERE, "tx-2": ELSEWHERE}
         world.gate.refresh()
         request, outcome = await world.next_request(2)
@@ -325,15 +325,15 @@ def test_when_a_coordinator_moves_the_new_one_is_asked() -> None:
         silent.set_result(ErrorCode.TRANSACTION_ABORTABLE)
         assert await stays == {P0: ErrorCode.TRANSACTION_ABORTABLE}
 
-    play(story)
+    play(scenario)
 
 
 def test_cancelled_questions_are_not_sent() -> None:
-    async def story(world: World) -> None:
-        world.admit("busy", P0)
+    async def scenario(world: World) -> None:
+        world.add_or_verify("busy", P0)
         _, outcome = await world.next_request(1)
-        world.admit("gone", P0).cancel()
-        stays = world.admit("stays", P0)
+        world.add_or_verify("gone", P0).cancel()
+        stays = world.add_or_verify("stays", P0)
         outcome.set_result(NONE)
         request, outcome = await world.next_request(2)
         outcome.set_result(NONE)
@@ -341,24 +341,24 @@ def test_cancelled_questions_are_not_sent() -> None:
         assert set(partitions_in(request)) == {"stays"}
         await stays
 
-    play(story)
+    play(scenario)
 
 
 def test_closing_answers_all_questions() -> None:
-    async def story(world: World) -> None:
-        sent = world.admit("tx", P0)
+    async def scenario(world: World) -> None:
+        sent = world.add_or_verify("tx", P0)
         _, outcome = await world.next_request(1)
-        waiting = world.admit("tx-2", P0)
+        waiting = world.add_or_verify("tx-2", P0)
         world.gate.close()
 
         assert await sent == await waiting == {P0: NOT_AVAILABLE}
         outcome.set_result(NONE)  # lets the task end
 
-    play(story)
+    play(scenario)
 
 
 def test_a_real_coordinator_adds_and_verifies() -> None:
-    async def story(node: TxnNode) -> None:
+    async def scenario(node: TxnNode) -> None:
         producer = await node.begin("tx")
         gate = TxnGate(
             node_id=HERE,
@@ -370,20 +370,20 @@ def test_a_real_coordinator_adds_and_verifies() -> None:
         )
         gate.start(cast(Any, "no other node is asked"))
 
-        added = await gate.admit("tx", *producer, [P0], adds=True)
-        verified = await gate.admit("tx", *producer, [P0, P1], adds=False)
-        stale = await gate.admit("tx", producer.producer_id, 9, [P0], adds=True)
+        added = await gate.add_or_verify("tx", *producer, [P0], adds=True)
+        verified = await gate.add_or_verify("tx", *producer, [P0, P1], adds=False)
+        stale = await gate.add_or_verify("tx", producer.producer_id, 9, [P0], adds=True)
 
         assert added == {P0: NONE}
         assert verified == {P0: NONE, P1: ErrorCode.TRANSACTION_ABORTABLE}
         assert stale == {P0: ErrorCode.PRODUCER_FENCED}
         assert node.states("tx") == ["Empty", "Ongoing"]
 
-    play_node(story)
+    play_node(scenario)
 
 
 @pytest.mark.parametrize(
-    ("code", "knows_abortable", "told"),
+    ("code", "knows_abortable", "expected"),
     [
         (ErrorCode.PRODUCER_FENCED, True, ErrorCode.INVALID_PRODUCER_EPOCH),
         (ErrorCode.PRODUCER_FENCED, False, ErrorCode.INVALID_PRODUCER_EPOCH),
@@ -393,6 +393,6 @@ def test_a_real_coordinator_adds_and_verifies() -> None:
     ],
 )
 def test_older_clients_get_codes_that_they_know(
-    code: ErrorCode, knows_abortable: bool, told: ErrorCode
+    code: ErrorCode, knows_abortable: bool, expected: ErrorCode
 ) -> None:
-    assert code_for_client(code, knows_abortable=knows_abortable) is told
+    assert code_for_client(code, knows_abortable=knows_abortable) is expected

@@ -1,15 +1,13 @@
-"""The transaction coordinator of a node: decisions are replicated before they are shown, and survive it."""
+"""The transaction coordinator of a node: its decisions are replicated, then shown, and survive a restart."""
 
 import asyncio
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import pytest
 
 from ottla.groupcoord.transactions.transaction_commands import DescribeTransactions, ListTransactions
 from ottla.groupcoord.transactions.transaction_config import TransactionConfig
-from ottla.groupcoord.transactions.transaction_effects import CloseAsker
+from ottla.groupcoord.transactions.transaction_effects import CloseWithoutResponse
 from ottla.groupcoord.transactions.transaction_results import (
     AddPartitionsResult,
     EndTransactionResult,
@@ -21,18 +19,10 @@ from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.node.coordinators import coordinator_runtime, coordinator_shard
 from ottla.node.coordinators.txn_runtime import Make
 from ottla.node.net.answers import Delayed
-from ottla.node.replica.partition import Partition
+from tests.unit.node.coordinators.group_node import too_few_replicas
 from tests.unit.node.coordinators.txn_node import T0, T1, TxnNode, add, end, init, play, verify
 
 FOLLOWED = (1, 2)
-
-
-@contextmanager
-def too_few_replicas() -> Iterator[None]:
-    """Let the block run with fewer replicas in sync than min.insync.replicas."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Partition, "has_enough_replicas", lambda partition: False)
-        yield
 
 
 def replicate(node: TxnNode, transactional_id: str = "x") -> None:
@@ -63,7 +53,7 @@ def code_of(answer: Any) -> ErrorCode:
 
 
 def test_a_transaction_from_its_first_partition_to_its_last_marker() -> None:
-    async def story(node: TxnNode) -> None:
+    async def scenario(node: TxnNode) -> None:
         pair = await node.begin()
         assert pair == (1_001, 0) and node.created == 1
 
@@ -79,11 +69,11 @@ def test_a_transaction_from_its_first_partition_to_its_last_marker() -> None:
         node.marked(T0)
         await node.until(lambda: node.states() == ["Empty", "Ongoing", "PrepareCommit", "CompleteCommit"])
 
-    play(story)
+    play(scenario)
 
 
 def test_the_end_of_a_transaction_is_one_batch_with_the_start_of_the_next() -> None:
-    async def story(node: TxnNode) -> None:
+    async def scenario(node: TxnNode) -> None:
         pair = await node.begin()
         for _ in range(3):
             await node.ask("x", add(pair))
@@ -92,11 +82,11 @@ def test_the_end_of_a_transaction_is_one_batch_with_the_start_of_the_next() -> N
 
         assert node.batches() == [1, 1, 1, 2, 1, 2, 1]
 
-    play(story)
+    play(scenario)
 
 
 def test_markers_are_sent_when_the_decision_is_replicated_and_not_before() -> None:
-    async def story(node: TxnNode) -> None:
+    async def scenario(node: TxnNode) -> None:
         pair = await begun(node)
         await answer_once_replicated(node, "x", add(pair))
 
@@ -109,7 +99,7 @@ def test_markers_are_sent_when_the_decision_is_replicated_and_not_before() -> No
         assert await ending == EndTransactionResult(pair)
         await node.until(lambda: len(node.jobs) == 1)
 
-    play(story, TxnNode(replicas=FOLLOWED))
+    play(scenario, TxnNode(replicas=FOLLOWED))
 
 
 def test_a_decision_that_is_replicated_late_sends_its_markers_all_the_same(
@@ -117,7 +107,7 @@ def test_a_decision_that_is_replicated_late_sends_its_markers_all_the_same(
 ) -> None:
     monkeypatch.setattr("ottla.node.coordinators.coordinator_log.LOOK_AGAIN_S", 0.001)
 
-    async def story(node: TxnNode) -> None:
+    async def scenario(node: TxnNode) -> None:
         pair = await begun(node)
         await answer_once_replicated(node, "x", add(pair))
 
@@ -127,11 +117,11 @@ def test_a_decision_that_is_replicated_late_sends_its_markers_all_the_same(
         replicate(node)
         await node.until(lambda: len(node.jobs) == 1)
 
-    play(story, TxnNode(replicas=FOLLOWED, commit_timeout_ms=10))
+    play(scenario, TxnNode(replicas=FOLLOWED, commit_timeout_ms=1_000))
 
 
 def test_a_partition_is_confirmed_only_after_its_addition_is_replicated() -> None:
-    async def story(node: TxnNode) -> None:
+    async def scenario(node: TxnNode) -> None:
         pair = await begun(node)
         adding = node.submit("x", add(pair, T0))
         asking = node.submit("x", verify(pair, T0))
@@ -149,11 +139,11 @@ def test_a_partition_is_confirmed_only_after_its_addition_is_replicated() -> Non
         assert isinstance(verified, VerifyPartitionsResult) and verified.errors == {T0: ErrorCode.NONE}
         assert transactions.transactions[0].state == "Ongoing"
 
-    play(story, TxnNode(replicas=FOLLOWED, commit_timeout_ms=60_000))
+    play(scenario, TxnNode(replicas=FOLLOWED, commit_timeout_ms=60_000))
 
 
 def test_commands_of_one_turn_are_one_batch() -> None:
-    async def story(node: TxnNode) -> None:
+    async def scenario(node: TxnNode) -> None:
         ids = [f"x{each}" for each in range(300)]
         ids = [each for each in ids if node.txns.partition_for(each) == node.txns.partition_for("x")][:50]
         pairs = {each: await node.begin(each) for each in ids}
@@ -165,7 +155,7 @@ def test_commands_of_one_turn_are_one_batch() -> None:
 
         assert node.batches()[before:] == [50] and len(node.jobs) == 50
 
-    play(story)
+    play(scenario)
 
 
 # ---- the coordinator moves -------------------------------------------------------------------------------
@@ -215,7 +205,7 @@ def test_markers_of_a_loaded_decision_wait_for_the_replicas() -> None:
 
 
 def test_requests_to_the_last_coordinator_fail_and_decide_nothing() -> None:
-    async def story(node: TxnNode) -> None:
+    async def scenario(node: TxnNode) -> None:
         pair = await begun(node)
         await answer_once_replicated(node, "x", add(pair))
         appended = node.submit("x", end(pair))
@@ -230,14 +220,14 @@ def test_requests_to_the_last_coordinator_fail_and_decide_nothing() -> None:
         assert code_of(await node.ask("x", init())) is ErrorCode.NOT_COORDINATOR
         assert not node.jobs and node.txns.partition_for("x") in node.dropped
 
-    play(story, TxnNode(replicas=FOLLOWED, commit_timeout_ms=60_000))
+    play(scenario, TxnNode(replicas=FOLLOWED, commit_timeout_ms=60_000))
 
 
 @pytest.mark.parametrize("has_moved", [True, False])
 def test_only_the_current_coordinator_answers_that_there_is_nothing_to_commit(has_moved: bool) -> None:
     """The next coordinator may be the only one that knows the transaction."""
 
-    async def story(node: TxnNode) -> None:
+    async def scenario(node: TxnNode) -> None:
         answer = node.submit("x", end(await begun(node), client_version=2))
         await asyncio.sleep(0.01)
         assert not answer.done()
@@ -251,10 +241,10 @@ def test_only_the_current_coordinator_answers_that_there_is_nothing_to_commit(ha
         expected = ErrorCode.NOT_COORDINATOR if has_moved else ErrorCode.INVALID_TXN_STATE
         assert code_of(await answer) is expected
 
-    play(story, TxnNode(replicas=FOLLOWED, commit_timeout_ms=60_000))
+    play(scenario, TxnNode(replicas=FOLLOWED, commit_timeout_ms=60_000))
 
 
-def test_requests_fail_while_a_shard_loads(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_requests_fail_while_a_shard_loads() -> None:
     async def before(node: TxnNode) -> None:
         await node.begin()
 
@@ -306,7 +296,7 @@ def test_a_shard_is_loaded_again_when_a_leader_knows_a_newer_coordinator(
 ) -> None:
     monkeypatch.setattr(coordinator_runtime, "RELOAD_DELAY_MS", 1)
 
-    async def story(node: TxnNode) -> None:
+    async def scenario(node: TxnNode) -> None:
         pair = await node.begin()
         await node.ask("x", add(pair))
         await node.ask("x", end(pair))
@@ -319,14 +309,14 @@ def test_a_shard_is_loaded_again_when_a_leader_knows_a_newer_coordinator(
         assert node.dropped == [index]
         await node.until(lambda: len(node.jobs) == 2)  # all markers once more
 
-    play(story)
+    play(scenario)
 
 
 def test_a_closed_shard_gets_no_commands_until_it_is_loaded_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """The next shard would not know its decisions, and requests that wait for it would get no answer."""
     monkeypatch.setattr(coordinator_runtime, "RELOAD_DELAY_MS", 3_600_000)
 
-    async def story(node: TxnNode) -> None:
+    async def scenario(node: TxnNode) -> None:
         pair = await node.begin()
         await node.ask("x", add(pair))
 
@@ -335,7 +325,7 @@ def test_a_closed_shard_gets_no_commands_until_it_is_loaded_again(monkeypatch: p
         for make in (init(), add(pair), end(pair)):
             assert code_of(await node.ask("x", make)) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
-    play(story)
+    play(scenario)
 
 
 # ---- failures ----------------------------------------------------------------------------------------------
@@ -346,7 +336,7 @@ def test_while_too_few_replicas_are_in_sync_nothing_is_decided_or_loaded_again(
 ) -> None:
     monkeypatch.setattr(coordinator_shard, "WRITE_AGAIN_MS", 5)
 
-    async def story(node: TxnNode) -> None:
+    async def scenario(node: TxnNode) -> None:
         pair, other = await node.begin(), await node.begin("other")
         await node.ask("x", add(pair, T0))
         await node.ask("other", add(other, transactional_id="other"))
@@ -367,11 +357,11 @@ def test_while_too_few_replicas_are_in_sync_nothing_is_decided_or_loaded_again(
         assert node.txns.shards == shards
         assert isinstance(await node.ask("x", end(pair)), EndTransactionResult)
 
-    play(story)
+    play(scenario)
 
 
 def test_a_failed_append_undoes_its_decision() -> None:
-    async def story(node: TxnNode) -> None:
+    async def scenario(node: TxnNode) -> None:
         pair = await node.begin()
         await node.ask("x", add(pair))
         partition = node.partition_of("x")
@@ -386,24 +376,24 @@ def test_a_failed_append_undoes_its_decision() -> None:
         assert isinstance(await node.ask("x", end(pair, committed=False)), EndTransactionResult)
         assert [job.committed for _, job in node.jobs] == [False]
 
-    play(story)
+    play(scenario)
 
 
 def test_there_are_no_producer_ids_while_the_controller_is_unreachable() -> None:
-    async def story(node: TxnNode) -> None:
+    async def scenario(node: TxnNode) -> None:
         await node.txns.coordinator_of("x")
-        node.no_id = KafkaError(ErrorCode.NOT_CONTROLLER, "there is no controller")
+        node.id_error = KafkaError(ErrorCode.NOT_CONTROLLER, "there is no controller")
         assert code_of(await node.ask("x", init())) is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-        node.no_id = None
+        node.id_error = None
         assert (await node.ask("x", init())).producer.producer_epoch == 0
 
-    play(story)
+    play(scenario)
 
 
 def test_a_shard_that_closes_answers_requests_that_wait_for_a_producer_id() -> None:
-    async def story(node: TxnNode) -> None:
+    async def scenario(node: TxnNode) -> None:
         await node.txns.coordinator_of("x")
-        node.ids_wait = asyncio.Event()
+        node.ids_ready = asyncio.Event()
         waiting = node.submit("x", init())
         await asyncio.sleep(0.001)
 
@@ -411,14 +401,14 @@ def test_a_shard_that_closes_answers_requests_that_wait_for_a_producer_id() -> N
         node.txns.refresh()
 
         assert code_of(await waiting) is ErrorCode.NOT_COORDINATOR
-        node.ids_wait.set()
+        node.ids_ready.set()
         await asyncio.sleep(0.001)
 
-    play(story)
+    play(scenario)
 
 
 def test_a_copy_of_a_request_over_an_old_connection_is_not_answered() -> None:
-    async def story(node: TxnNode) -> None:
+    async def scenario(node: TxnNode) -> None:
         pair = await node.begin()
         for number in (1, 2):
             await node.ask("x", add(pair))
@@ -426,24 +416,24 @@ def test_a_copy_of_a_request_over_an_old_connection_is_not_answered() -> None:
             node.marked()
         await node.ask("x", add(pair))
 
-        assert isinstance(await node.ask("x", end(pair, connection_number=1)), CloseAsker)
+        assert isinstance(await node.ask("x", end(pair, connection_number=1)), CloseWithoutResponse)
 
         assert node.states()[-1] == "Ongoing"
 
-    play(story)
+    play(scenario)
 
 
 def test_a_transaction_that_has_timed_out_is_aborted() -> None:
-    interval_ms = TransactionConfig(transaction_abort_timed_out_transaction_cleanup_interval_ms=5)
+    config = TransactionConfig(transaction_abort_timed_out_transaction_cleanup_interval_ms=5)
 
-    async def story(node: TxnNode) -> None:
+    async def scenario(node: TxnNode) -> None:
         pair = await node.begin()
         await node.ask("x", add(pair))
         node.clock.advance(60_001)
         await node.until(lambda: bool(node.jobs))
         assert not node.jobs[0][1].committed and node.jobs[0][1].marker_epoch == pair.producer_epoch + 1
 
-    play(story, TxnNode(config=interval_ms))
+    play(scenario, TxnNode(config=config))
 
 
 def test_values_are_written_in_the_version_of_the_cluster() -> None:
@@ -452,7 +442,7 @@ def test_values_are_written_in_the_version_of_the_cluster() -> None:
         assert last.value is not None
         return int.from_bytes(last.value[:2])
 
-    async def story(node: TxnNode) -> None:
+    async def scenario(node: TxnNode) -> None:
         pair = await node.begin()
         assert version_of_last(node) == 0
 
@@ -463,24 +453,24 @@ def test_values_are_written_in_the_version_of_the_cluster() -> None:
 
         assert version_of_last(node) == 1
 
-    play(story, TxnNode(level=0))
+    play(scenario, TxnNode(level=0))
 
 
 def test_closing_answers_all_requests() -> None:
-    async def story(node: TxnNode) -> None:
+    async def scenario(node: TxnNode) -> None:
         pair = await begun(node)
         await answer_once_replicated(node, "x", add(pair))
         waiting = [node.submit("x", end(pair)), node.submit("x", init())]
         node.txns.close()
         assert [code_of(await each) for each in waiting] == [ErrorCode.NOT_COORDINATOR] * 2
 
-    play(story, TxnNode(replicas=FOLLOWED, commit_timeout_ms=60_000))
+    play(scenario, TxnNode(replicas=FOLLOWED, commit_timeout_ms=60_000))
 
 
 def test_all_shards_are_listed_in_turns_when_they_have_very_many_ids(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ottla.node.coordinators.txn_runtime.MAX_IDS_PER_TURN", 5)
 
-    async def story(node: TxnNode) -> None:
+    async def scenario(node: TxnNode) -> None:
         for each in range(10):
             await node.begin(f"x{each}")
 
@@ -493,4 +483,4 @@ def test_all_shards_are_listed_in_turns_when_they_have_very_many_ids(monkeypatch
             answer = answer.answer(await answer.future)
         assert answer.make() == [f"x{each}" for each in range(10)]
 
-    play(story)
+    play(scenario)

@@ -31,7 +31,7 @@ from ottla.node.services import Services
 from ottla.node.settings.config import parse_config
 from ottla.node.work.fair_pool import FairPool
 from tests.unit.node.coordinators.group_node import NUM_PARTITIONS, host_topic, replicas_on
-from tests.unit.node.stand_ins import Groups, Ids, services_of
+from tests.unit.node.fakes import Groups, Ids, services_of
 
 T0 = TopicPartition("t", 0)
 T1 = TopicPartition("t", 1)
@@ -57,8 +57,8 @@ class TxnNode:
         self.level = level
         self.created = 0
         self.next_id = first_producer_id
-        self.no_id: KafkaError | None = None  # the controller's error instead of an id
-        self.ids_wait: asyncio.Event | None = None
+        self.id_error: KafkaError | None = None  # the controller's error instead of an id
+        self.ids_ready: asyncio.Event | None = None
         self.jobs: list[tuple[int, MarkerJob]] = []
         self.dropped: list[int] = []
         self._assignment = replicas
@@ -83,10 +83,10 @@ class TxnNode:
         self.host(leader_epoch=0)
 
     async def give_id(self) -> int:
-        if self.ids_wait is not None:
-            await self.ids_wait.wait()
-        if self.no_id is not None:
-            raise self.no_id
+        if self.ids_ready is not None:
+            await self.ids_ready.wait()
+        if self.id_error is not None:
+            raise self.id_error
         self.next_id += 1
         return self.next_id
 
@@ -142,7 +142,7 @@ class TxnNode:
     def marked(self, *partitions: TopicPartition, job: int = -1) -> None:
         """Report that these partitions (all, if none is named) have the marker of a job."""
         index, sent = self.jobs[job]
-        self.txns.tell(
+        self.txns.send(
             index,
             MarkersWritten(
                 transactional_id=sent.transactional_id,
@@ -247,16 +247,16 @@ def end(
     )
 
 
-Story = Callable[[TxnNode], Coroutine[Any, Any, None]]
+Scenario = Callable[[TxnNode], Coroutine[Any, Any, None]]
 
 
-def play(story: Story, node: TxnNode | None = None) -> TxnNode:
+def play(scenario: Scenario, node: TxnNode | None = None) -> TxnNode:
     node = node or TxnNode()
 
     async def run() -> None:
         async with asyncio.timeout(60), asyncio.TaskGroup() as tasks:
             node.txns.start(tasks.create_task)
-            await story(node)
+            await scenario(node)
             node.txns.close()
 
     asyncio.run(run())

@@ -5,7 +5,7 @@ import pytest
 from ottla.node.counters.leader_load import MEAN_OVER_S, LeaderLoad
 
 
-def test_it_approaches_a_steady_rate_within_some_minutes() -> None:
+def test_the_load_approaches_a_steady_rate_within_some_minutes() -> None:
     load = LeaderLoad()
 
     for minute in range(1, 11):
@@ -14,7 +14,7 @@ def test_it_approaches_a_steady_rate_within_some_minutes() -> None:
     assert load.bytes_per_second == pytest.approx(1_000_000, rel=0.01)
 
 
-def test_it_decays_without_traffic() -> None:
+def test_the_load_decays_without_traffic() -> None:
     load = LeaderLoad()
     load.note(total=10**9, elapsed_s=MEAN_OVER_S)
     busy = load.bytes_per_second
@@ -25,7 +25,7 @@ def test_it_decays_without_traffic() -> None:
     assert load.bytes_per_second < busy / 10_000
 
 
-def test_a_topic_that_is_deleted_does_not_make_it_negative() -> None:
+def test_a_topic_that_is_deleted_does_not_make_the_load_negative() -> None:
     load = LeaderLoad()
     load.note(total=10**9, elapsed_s=10)
 

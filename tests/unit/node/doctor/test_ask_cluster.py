@@ -9,7 +9,7 @@ import pytest
 from ottla.node.client.cluster_client import Client
 from ottla.node.client.quorum_admin import QuorumMember, QuorumView
 from ottla.node.doctor import ask_cluster
-from ottla.node.doctor.ask_cluster import Asking, ask_quorum, is_of, listeners_of, rest_access
+from ottla.node.doctor.ask_cluster import NodeDialer, ask_quorum, is_page_of, listeners_of, rest_access
 from ottla.node.doctor.endpoint_facts import AdvertisedFacts, EndpointFacts
 from ottla.node.secure_client.client_security import ClientSecurity, SaslLogin
 
@@ -29,11 +29,11 @@ def test_the_response_of_another_nodes_rest_api_is_not_used(
 ) -> None:
     """The other node may have bound the port before this one."""
     node = AdvertisedFacts(3, EndpointFacts("localhost", 9092, cluster_id=cluster_id), True)
-    assert is_of(node, body) is expected
+    assert is_page_of(node, body) is expected
 
 
 @pytest.mark.parametrize(
-    ("is_secure", "host", "node_host", "is_told"),
+    ("is_secure", "host", "node_host", "sends_credentials"),
     [
         (True, "kafka-1", "kafka-1", True),
         (False, "127.0.0.1", "localhost", True),
@@ -43,12 +43,12 @@ def test_the_response_of_another_nodes_rest_api_is_not_used(
     ],
 )
 def test_a_password_is_sent_only_where_no_other_program_can_read_it(
-    is_secure: bool, host: str, node_host: str, is_told: bool
+    is_secure: bool, host: str, node_host: str, sends_credentials: bool
 ) -> None:
     login = SaslLogin(mechanism="PLAIN", user="anna", password="secret")
-    asking = Asking(1.0, ClientSecurity(login=login), None)
+    asking = NodeDialer(1.0, ClientSecurity(login=login), None)
 
-    assert bool(rest_access(is_secure, host, asking, node_host).headers) is is_told
+    assert bool(rest_access(is_secure, host, asking, node_host).headers) is sends_credentials
 
 
 NODE = {
@@ -96,7 +96,7 @@ def view(epoch: int, *heard_ms: int) -> QuorumView:
     ],
     ids=["all are heard", "the leader", "elected just now", "never heard"],
 )
-def test_voters_that_a_leader_has_not_heard_of_yet_get_a_moment(
+def test_the_quorum_is_described_again_if_its_leader_has_not_heard_from_all_voters(
     monkeypatch: pytest.MonkeyPatch, answers: list[QuorumView], epoch: int
 ) -> None:
     left = list(answers)

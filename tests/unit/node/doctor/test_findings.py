@@ -34,7 +34,7 @@ from ottla.node.doctor.version_findings import NEEDED, ClientFacts, VersionFacts
 
 GIB = 1024**3
 NOW_MS = 1_700_000_000_000
-WELL = EndpointFacts("broker-1", 9092, ["10.0.0.1"], Speaks.KAFKA)
+HEALTHY = EndpointFacts("broker-1", 9092, ["10.0.0.1"], Speaks.KAFKA)
 LOCAL = EndpointFacts("localhost", 9092, ["127.0.0.1", "::1"], Speaks.KAFKA)
 
 
@@ -69,30 +69,33 @@ def only(found: Iterable[Finding]) -> str:
 def test_the_problem_of_an_address_that_does_not_speak_kafka_says_what_answers(
     speaks: Speaks, words: str
 ) -> None:
-    at = WELL._replace(speaks=speaks, reason="no route")
+    at = HEALTHY._replace(speaks=speaks, reason="no route")
 
     assert words in only(endpoint_findings.of_bootstrap([at]))
     assert words in only(endpoint_findings.of_advertised([AdvertisedFacts(1, at, False)]))
 
 
 def test_addresses_that_answer_have_no_problem() -> None:
-    nodes = [AdvertisedFacts(1, WELL, False, True), AdvertisedFacts(2, WELL._replace(port=9093), False, True)]
+    nodes = [
+        AdvertisedFacts(1, HEALTHY, False, True),
+        AdvertisedFacts(2, HEALTHY._replace(port=9093), False, True),
+    ]
 
-    assert list(endpoint_findings.of_bootstrap([WELL])) == []
+    assert list(endpoint_findings.of_bootstrap([HEALTHY])) == []
     assert list(endpoint_findings.of_advertised(nodes)) == []
 
 
 def test_a_loopback_address_that_is_advertised_to_other_machines_is_a_problem() -> None:
-    from_afar = endpoint_findings.of_advertised([AdvertisedFacts(1, LOCAL, False, True)])
+    remote = endpoint_findings.of_advertised([AdvertisedFacts(1, LOCAL, False, True)])
     from_here = endpoint_findings.of_advertised([AdvertisedFacts(1, LOCAL, True, True)])
 
-    assert "Node 1 advertises localhost:9092, a loopback address" in only(from_afar)
+    assert "Node 1 advertises localhost:9092, a loopback address" in only(remote)
     assert problems(from_here) == []
 
 
 def test_a_cluster_on_a_laptop_may_advertise_loopback_addresses_but_a_mixed_one_is_noted() -> None:
     here = AdvertisedFacts(1, LOCAL, True, True)
-    elsewhere = AdvertisedFacts(2, WELL._replace(port=9093), True, True)
+    elsewhere = AdvertisedFacts(2, HEALTHY._replace(port=9093), True, True)
 
     assert list(endpoint_findings.of_advertised([here])) == []
     [noted] = endpoint_findings.of_advertised([here, elsewhere])
@@ -101,18 +104,18 @@ def test_a_cluster_on_a_laptop_may_advertise_loopback_addresses_but_a_mixed_one_
 
 def test_an_address_at_which_another_node_answers_is_a_problem() -> None:
     assert "another node answers there" in only(
-        endpoint_findings.of_advertised([AdvertisedFacts(1, WELL, False, False)])
+        endpoint_findings.of_advertised([AdvertisedFacts(1, HEALTHY, False, False)])
     )
 
 
 def test_two_nodes_must_not_advertise_the_same_address() -> None:
-    nodes = [AdvertisedFacts(1, WELL, False, True), AdvertisedFacts(2, WELL, False, True)]
+    nodes = [AdvertisedFacts(1, HEALTHY, False, True), AdvertisedFacts(2, HEALTHY, False, True)]
 
     assert "but node 1 advertises that address too" in only(endpoint_findings.of_advertised(nodes))
 
 
 def listener(speaks: Speaks, *, runs: bool, protocol: str = "PLAINTEXT") -> ListenerFacts:
-    return ListenerFacts("PLAINTEXT", protocol, WELL._replace(speaks=speaks), runs)
+    return ListenerFacts("PLAINTEXT", protocol, HEALTHY._replace(speaks=speaks), runs)
 
 
 @pytest.mark.parametrize(
@@ -279,7 +282,7 @@ def test_a_lost_majority_is_reported_even_if_brokers_are_down() -> None:
 
 
 def test_the_address_of_a_broker_that_is_down_is_no_separate_problem() -> None:
-    gone, silent = LOCAL._replace(speaks=Speaks.REFUSED), WELL._replace(speaks=Speaks.SILENT)
+    gone, silent = LOCAL._replace(speaks=Speaks.REFUSED), HEALTHY._replace(speaks=Speaks.SILENT)
 
     assert problems(endpoint_findings.of_bootstrap([gone], [("broker-1", 9092)]))
     assert list(endpoint_findings.of_bootstrap([gone], [("127.0.0.1", 9092)])) == []
@@ -287,9 +290,9 @@ def test_the_address_of_a_broker_that_is_down_is_no_separate_problem() -> None:
 
 
 def test_replicas_that_share_a_rack_are_a_note() -> None:
-    crowded = partitions(a=[0, 1, 2])._replace(crowded=[TopicPartition("a", 0)])
+    view = partitions(a=[0, 1, 2])._replace(sharing_racks=[TopicPartition("a", 0)])
 
-    [found] = partition_findings.of_partitions(crowded)
+    [found] = partition_findings.of_partitions(view)
 
     assert found.severity is Severity.NOTE and "Replicas share a rack" in found.sentence
 
@@ -349,7 +352,7 @@ def test_offline_and_full_directories_of_a_running_node_are_reported() -> None:
     assert "directory /c of node 2 has 102 MiB of 102400 MiB free" in only(of(full))
 
 
-def test_a_small_disk_is_judged_by_its_free_share() -> None:
+def test_a_small_disk_is_checked_by_its_free_share() -> None:
     small = DISK._replace(total_bytes=2 * GIB, usable_bytes=GIB // 4)
 
     assert list(disk_findings.of_disks([small], EXPECTED)) == []
@@ -432,43 +435,42 @@ def test_logs_that_cannot_be_cleaned_are_reported() -> None:
     assert "Node 2 cannot clean a compacted log, which therefore grows: t-0 (a batch is broken); " in only(
         one
     )
-    assert "clean compacted logs, which therefore grow: t-0 (a batch is broken); t-1" in (told := only(many))
-    assert "t-4 (a batch is broken) and 195 more; " in told
+    sentence = only(many)
+    assert "clean compacted logs, which therefore grow: t-0 (a batch is broken); t-1" in sentence
+    assert "t-4 (a batch is broken) and 195 more; " in sentence
 
 
 def test_damaged_files_are_reported_with_their_position() -> None:
     files = [("/data/t-0/1.log at position 5, offset 7", "no other replica is in sync")]
     facts = [log_findings.DamagedFacts(2, files, 1), log_findings.DamagedFacts(1, (), 0)]
 
-    told = only(log_findings.of_damaged(facts))
+    sentence = only(log_findings.of_damaged(facts))
 
-    assert "Node 2 has a damaged log file: /data/t-0/1.log at position 5, offset 7 (no other" in told
-    assert "leaves the ISR if another replica is in it, and returns when it is repaired" in told
+    assert "Node 2 has a damaged log file: /data/t-0/1.log at position 5, offset 7 (no other" in sentence
+    assert "leaves the ISR if another replica is in it, and returns when it is repaired" in sentence
 
 
 def test_a_missing_link_of_a_voter_is_reported_with_the_reason() -> None:
-    told = "voter 3 at host3:9093 (Node 3 has a different cluster.secret)"
-    facts = [quorum_findings.UnlinkedFacts(1, {3: told}), quorum_findings.UnlinkedFacts(2, {})]
+    unlinked = "voter 3 at host3:9093 (Node 3 has a different cluster.secret)"
+    facts = [quorum_findings.UnlinkedFacts(1, {3: unlinked}), quorum_findings.UnlinkedFacts(2, {})]
 
     assert [one.sentence for one in quorum_findings.of_links(facts)] == [
-        f"Node 1 is not connected to {told}."
+        f"Node 1 is not connected to {unlinked}."
     ]
-    assert list(quorum_findings.of_links(facts, [3])) == [], "that node is down, and told as such"
+    assert list(quorum_findings.of_links(facts, [3])) == [], "that node is down, and reported as such"
 
 
 def test_a_missing_codec_is_a_problem_if_a_setting_uses_it() -> None:
-    asked, unasked = codec_findings.of_codecs(
+    used, unused = codec_findings.of_codecs(
         [
             codec_findings.MissingCodec("Node 1", "lz4", ["compression.type of orders"]),
             codec_findings.MissingCodec("Node 2", "snappy", ()),
         ]
     )
 
-    assert (
-        asked.severity is Severity.PROBLEM and "lz4, which compression.type of orders uses" in asked.sentence
-    )
-    assert unasked.severity is Severity.NOTE and "Node 2 lacks the package for snappy" in unasked.sentence
-    assert "pip install lz4" in asked.sentence and "pip install cramjam" in unasked.sentence
+    assert used.severity is Severity.PROBLEM and "lz4, which compression.type of orders uses" in used.sentence
+    assert unused.severity is Severity.NOTE and "Node 2 lacks the package for snappy" in unused.sentence
+    assert "pip install lz4" in used.sentence and "pip install cramjam" in unused.sentence
 
 
 def test_a_node_that_is_not_ready_is_reported_with_the_reason() -> None:

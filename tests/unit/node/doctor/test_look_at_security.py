@@ -50,7 +50,7 @@ def test_a_certificate_with_another_nodes_name_is_reported(tmp_path: Path) -> No
 def test_a_truststore_without_the_authority_is_reported(tmp_path: Path) -> None:
     (facts,) = look_at_tls(config(tmp_path, trusted=trustme.CA()), NOW)
 
-    assert "unable to get local issuer certificate" in facts.distrust
+    assert "unable to get local issuer certificate" in facts.rejection
 
 
 @pytest.mark.parametrize(("days", "words"), [(-1, ("expired on", "")), (10, ("", "expires in 9 days"))])
@@ -171,8 +171,8 @@ def test_an_unreadable_truststore_of_an_oauth_provider_is_reported(tmp_path: Pat
         }
     )
 
-    (said,) = look_at_trust(made)
-    assert said.startswith(f"The authorities in {place} (ottla.sasl.oauthbearer.truststore.location) cannot")
-    assert "No such file" in said
+    (found,) = look_at_trust(made)
+    assert found.startswith(f"The authorities in {place} (ottla.sasl.oauthbearer.truststore.location) cannot")
+    assert "No such file" in found
     trustme.CA().cert_pem.write_to_path(str(place))
     assert look_at_trust(made) == []

@@ -8,15 +8,17 @@ from ottla.node.doctor.rest_findings import RestFacts, of_rest
 from ottla.node.settings.rest_settings import parse_rest_listeners
 
 
-def said(*addresses: str, methods: tuple[str, ...] = (), has_authorizer: bool = False) -> list[str]:
+def sentences(*addresses: str, methods: tuple[str, ...] = (), has_authorizer: bool = False) -> list[str]:
     facts = RestFacts(3, parse_rest_listeners(addresses), methods, has_authorizer)
     found = list(of_rest([facts]))
-    assert {one.severity for one in found} <= {Severity.NOTE}, "it may be meant so"
+    assert {one.severity for one in found} <= {Severity.NOTE}, (
+        "a REST API that other machines reach may be intended"
+    )
     return [f"{one.subject}: {one.sentence}" for one in found]
 
 
 def test_plaintext_and_missing_logins_beyond_loopback_are_separate_notes() -> None:
-    plain, open_to_all = said("http://:8082")
+    plain, open_to_all = sentences("http://:8082")
 
     assert plain.startswith("listener: Node 3: Other machines reach the REST API (all addresses, port 8082)")
     assert open_to_all.startswith("access: Node 3: Other machines reach the REST API (http://:8082), which")
@@ -34,14 +36,14 @@ def test_plaintext_and_missing_logins_beyond_loopback_are_separate_notes() -> No
         ((), (), []),
     ],
 )
-def test_only_addresses_that_other_machines_reach_are_judged(
+def test_only_addresses_that_other_machines_reach_are_checked(
     addresses: tuple[str, ...], methods: tuple[str, ...], subjects: list[str]
 ) -> None:
-    assert [one.partition(":")[0] for one in said(*addresses, methods=methods)] == subjects
+    assert [one.partition(":")[0] for one in sentences(*addresses, methods=methods)] == subjects
 
 
 def test_with_an_authorizer_clients_without_a_login_have_the_rights_of_anonymous() -> None:
-    (open_to_all,) = said("https://:8082", has_authorizer=True)
+    (open_to_all,) = sentences("https://:8082", has_authorizer=True)
 
     assert "may do what ACLs allow User:ANONYMOUS" in open_to_all
 

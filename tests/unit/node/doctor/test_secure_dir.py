@@ -18,16 +18,16 @@ NOW = datetime.now(UTC)
 
 
 class Home:
-    """A node with its data and its directory of keys, as a node leaves them when it stops."""
+    """The data and the directory of keys of a node that has stopped."""
 
     def __init__(self, home: Path, *, authority_days: int = 3650) -> None:
-        self.owner = 1000  # the user that runs the tests
+        self.owner = 1000  # of the secrets: not root, as an ordinary user of the machine
         self.keys, self.data = home / "data-secure", home / "data"
         self.keys.mkdir(mode=0o700)
         self.data.mkdir()
         (self.data / META_PROPERTIES).write_text("")
         ca = trustme.CA()
-        self.write("ca.pem", ended(authority_days), 0o644)
+        self.write("ca.pem", expiring(authority_days), 0o644)
         self.write("ca.key", b"a key")
         self.write("cluster.secret", b"a-secret-of-twenty-four-bytes")
         self.write(
@@ -47,12 +47,12 @@ class Home:
         return parse_config({"ottla.secure": "true", "log.dirs": str(self.data), **settings})
 
     def problems(self) -> list[str]:
-        return self._said(Severity.PROBLEM)
+        return self._sentences(Severity.PROBLEM)
 
     def notes(self) -> list[str]:
-        return self._said(Severity.NOTE)
+        return self._sentences(Severity.NOTE)
 
-    def _said(self, severity: Severity) -> list[str]:
+    def _sentences(self, severity: Severity) -> list[str]:
         looked_at = look_at_secure_dir(self.config())
         assert looked_at is not None
         secrets = [one._replace(owner=self.owner) for one in looked_at.secrets]
@@ -60,7 +60,7 @@ class Home:
         return [one.sentence for one in found if one.severity is severity]
 
 
-def ended(days: int) -> bytes:
+def expiring(days: int) -> bytes:
     """Return a certificate that expires after this number of days."""
     return trustme.CA().issue_cert("any", not_after=NOW + timedelta(days=days)).cert_chain_pems[0].bytes()
 
@@ -96,8 +96,8 @@ def test_a_secret_that_all_users_can_read_is_a_problem_and_one_that_the_group_ca
     assert home.notes() == [], "as Kubernetes hands over files of a Secret"
 
     path.chmod(0o604)
-    (said,) = home.problems()
-    assert said == f"Every user of this machine can read {path}, which holds {holds}: chmod 600 {path}"
+    (found,) = home.problems()
+    assert found == f"Every user of this machine can read {path}, which holds {holds}: chmod 600 {path}"
 
 
 @pytest.mark.parametrize(
@@ -139,12 +139,12 @@ def test_an_authority_that_expires_is_reported_in_time_for_all_clients(
 
 
 def test_the_later_expiry_of_two_authorities_counts(home: Home) -> None:
-    home.write("ca.pem", ended(-1) + ended(400), 0o644)
+    home.write("ca.pem", expiring(-1) + expiring(400), 0o644)
 
     assert home.problems() == [] and home.notes() == []
 
 
-def test_certificates_of_other_nodes_are_judged_here_and_those_of_this_node_by_its_listener(
+def test_certificates_of_other_nodes_are_checked_here_and_those_of_this_node_by_its_listener(
     home: Home,
 ) -> None:
     chain = trustme.CA().issue_cert("node-1", not_after=NOW + timedelta(days=3))
@@ -152,7 +152,7 @@ def test_certificates_of_other_nodes_are_judged_here_and_those_of_this_node_by_i
     broken = home.write("node-2.pem", b"nothing")
     folder = home.keys / "node-3.pem"
     folder.mkdir(mode=0o700)
-    home.write("node-0.pem", b"judged where it is shown")
+    home.write("node-0.pem", b"checked where it is shown")
 
     first, second, third = home.problems()
 
@@ -167,12 +167,12 @@ def test_missing_files_are_reported_with_the_remedy(home: Home) -> None:
     assert home.notes() == [f"{home.keys} has no node-0.pem: the next start of the node creates one."]
 
     (home.keys / "ca.key").unlink()
-    (said,) = home.problems()
-    assert "has no node-0.pem, so the node does not start" in said and "--node 0`" in said
+    (found,) = home.problems()
+    assert "has no node-0.pem, so the node does not start" in found and "--node 0`" in found
 
     (home.keys / "ca.pem").unlink()
-    (said,) = home.problems()
-    assert said.startswith(f"{home.keys} has no ca.pem, the certificate of the authority, so the node")
+    (found,) = home.problems()
+    assert found.startswith(f"{home.keys} has no ca.pem, the certificate of the authority, so the node")
 
 
 def test_a_directory_whose_files_may_not_be_read_is_a_problem(
@@ -183,8 +183,8 @@ def test_a_directory_whose_files_may_not_be_read_is_a_problem(
 
     monkeypatch.setattr(Path, "exists", exists)
 
-    (said,) = home.problems()
-    assert said.startswith(f"{home.keys} cannot be read (Permission denied)")
+    (found,) = home.problems()
+    assert found.startswith(f"{home.keys} cannot be read (Permission denied)")
     assert keystore_to_be_made(home.config()) == str(home.keys / "node-0.pem")
 
 
@@ -192,8 +192,8 @@ def test_a_missing_directory_is_a_problem_only_for_a_node_with_data(home: Home) 
     for path in home.keys.iterdir():
         path.unlink()
     home.keys.rmdir()
-    (said,) = home.problems()
-    assert said.startswith(f"{home.data} has data of a secured node, but there is no directory {home.keys}")
+    (found,) = home.problems()
+    assert found.startswith(f"{home.data} has data of a secured node, but there is no directory {home.keys}")
 
     (home.data / META_PROPERTIES).unlink()
     assert home.problems() == []

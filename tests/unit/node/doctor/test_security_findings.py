@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 import trustme
+from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 
 from ottla.node.doctor import security_findings
@@ -29,10 +30,8 @@ def only(found: Iterable[Finding], severity: Severity = Severity.PROBLEM) -> str
     return one.sentence
 
 
-def shown(**how: object) -> bytes:
+def der_certificate(**how: object) -> bytes:
     """Return a certificate for broker-1 as DER."""
-    from cryptography import x509
-
     pem = CA.issue_cert("broker-1", **how).cert_chain_pems[0].bytes()  # type: ignore[arg-type]
     return x509.load_pem_x509_certificate(pem).public_bytes(serialization.Encoding.DER)
 
@@ -49,7 +48,7 @@ def at(certificate: bytes, speaks: Speaks = Speaks.KAFKA, host: str = "broker-1"
     [(-1, "broker-1:9093 expired on"), (20, "broker-1:9093 expires on"), (31, "")],
 )
 def test_a_certificate_that_expires_within_thirty_days_is_reported(days: int, words: str) -> None:
-    certificate = shown(not_after=NOW + timedelta(days=days))
+    certificate = der_certificate(not_after=NOW + timedelta(days=days))
 
     found = list(security_findings.of_certificates([at(certificate)], NOW))
 
@@ -57,17 +56,17 @@ def test_a_certificate_that_expires_within_thirty_days_is_reported(days: int, wo
 
 
 def test_a_certificate_that_is_not_valid_yet_is_reported() -> None:
-    certificate = shown(not_before=NOW + timedelta(days=1), not_after=NOW + timedelta(days=90))
+    certificate = der_certificate(not_before=NOW + timedelta(days=1), not_after=NOW + timedelta(days=90))
 
     assert "is not valid before" in only(security_findings.of_certificates([at(certificate)], NOW))
 
 
 def test_a_wrong_name_is_reported_unless_the_doctor_has_checked_it() -> None:
-    certificate = shown()
+    certificate = der_certificate()
 
-    said = only(security_findings.of_certificates([at(certificate, Speaks.TLS, "broker-2")], NOW))
+    found = only(security_findings.of_certificates([at(certificate, Speaks.TLS, "broker-2")], NOW))
 
-    assert said.startswith("The certificate of broker-2:9093 was issued for broker-1, so clients that check")
+    assert found.startswith("The certificate of broker-2:9093 was issued for broker-1, so clients that check")
     assert not list(security_findings.of_certificates([at(certificate, Speaks.TLS)], NOW))
     assert not list(security_findings.of_certificates([at(certificate, Speaks.KAFKA, "broker-2")], NOW))
 
@@ -78,21 +77,21 @@ def test_bytes_that_are_no_certificate_are_a_finding_and_raise_nothing() -> None
 
 
 def test_the_problems_that_a_node_finds_in_its_own_certificates_are_reported() -> None:
-    said = security_findings.of_tls(
+    found = security_findings.of_tls(
         [
             TlsFacts("A", error="no such file"),
             TlsFacts("B", problem="it expired", weakness="its RSA key has 1024 bits"),
             TlsFacts("C", warning="it expires soon"),
-            TlsFacts("D", distrust="unable to get local issuer certificate"),
+            TlsFacts("D", rejection="unable to get local issuer certificate"),
             TlsFacts("E"),
         ]
     )
 
-    told = [one.sentence for one in said]
-    assert told[:2] == ["no such file", "it expired"]
-    assert told[2] == "The certificate of the listener B is weak: its RSA key has 1024 bits. Issue another."
-    assert told[3] == "it expires soon" and "listener D does not fit its own certificate (unable" in told[4]
-    assert len(told) == 5
+    texts = [one.sentence for one in found]
+    assert texts[:2] == ["no such file", "it expired"]
+    assert texts[2] == "The certificate of the listener B is weak: its RSA key has 1024 bits. Issue another."
+    assert texts[3] == "it expires soon" and "listener D does not fit its own certificate (unable" in texts[4]
+    assert len(texts) == 5
 
 
 # ---- files -------------------------------------------------------------------------------------------------
@@ -117,19 +116,20 @@ def test_listeners_that_others_reach_without_tls_or_an_authorizer_are_noted() ->
     own = Listener(name="OWN", host="127.0.0.1", port=9094)
 
     plain, open_to_all = security_findings.of_listeners([NodeListeners(1, [outer, own], False)])
-    judged = security_findings.of_listeners([NodeListeners(1, [encrypted, own], True)])
+    found = security_findings.of_listeners([NodeListeners(1, [encrypted, own], True)])
 
     assert plain.sentence.startswith("Node 1: Other machines reach the listener OUTER (all addresses")
     assert open_to_all.sentence.startswith("Node 1: Other machines reach OUTER, and there is no authorizer")
-    assert {plain.severity, open_to_all.severity} == {Severity.NOTE} and not list(judged)
+    assert {plain.severity, open_to_all.severity} == {Severity.NOTE} and not list(found)
 
 
 def test_a_listener_at_which_every_client_is_a_super_user_is_a_problem() -> None:
     plain = Listener(name="OUTER", host="127.0.0.1", port=9092)
 
-    said = only(security_findings.of_listeners([NodeListeners(1, [plain], True, ["OUTER"])]))
+    found = only(security_findings.of_listeners([NodeListeners(1, [plain], True, ["OUTER"])]))
 
-    assert said.startswith("Node 1: super.users names User:ANONYMOUS") and "client that reaches OUTER" in said
+    assert found.startswith("Node 1: super.users names User:ANONYMOUS")
+    assert "client that reaches OUTER" in found
 
 
 def access(*, principals: Iterable[str] = (), everyone: bool = False) -> list[str]:
@@ -148,9 +148,9 @@ def test_users_without_permissions_are_noted() -> None:
 def test_acls_of_users_that_do_not_exist_are_noted() -> None:
     known = ["User:anna", "User:bert", "User:admin", "User:*", "User:ANONYMOUS", "User:CN=x,O=y"]
 
-    (said,) = access(principals=[*known, "User:gone"])
+    (sentence,) = access(principals=[*known, "User:gone"])
 
-    assert said.startswith("ACLs name User:gone, and there is no such SCRAM user")
+    assert sentence.startswith("ACLs name User:gone, and there is no such SCRAM user")
     assert access(principals=known) == []
 
 

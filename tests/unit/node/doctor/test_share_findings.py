@@ -11,8 +11,8 @@ from ottla.node.doctor.share_findings import (
     RETRIED_MS,
     UNWRITTEN_MS,
     ShareFacts,
+    of_ignored_letters,
     of_share_groups,
-    of_unobeyed_letters,
 )
 from ottla.node.share.record_state import RecordState
 from ottla.node.wire.messages.describe_share_partitions import InFlightRange, InFlightState
@@ -71,7 +71,7 @@ def test_a_record_that_waits_for_the_back_off_of_its_group_is_no_problem() -> No
 
 @pytest.mark.parametrize("record_state", [RecordState.ARCHIVING, RecordState.SPENT])
 @pytest.mark.parametrize(
-    ("error", "why"),
+    ("error", "reason"),
     [
         (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "(dlq.orders) does not exist, and the nodes may not"),
         (ErrorCode.TOPIC_AUTHORIZATION_FAILED, "check the ACLs of the topic (TOPIC_AUTHORIZATION_FAILED)"),
@@ -84,7 +84,7 @@ def test_a_record_that_waits_for_the_back_off_of_its_group_is_no_problem() -> No
     ],
 )
 def test_a_record_whose_dead_letter_cannot_be_written_is_not_reported_as_retried(
-    record_state: RecordState, error: int, why: str
+    record_state: RecordState, error: int, reason: str
 ) -> None:
     stuck = facts(5, UNWRITTEN_MS, member=None, record_state=record_state, letter_failure=int(error))
 
@@ -92,7 +92,7 @@ def test_a_record_whose_dead_letter_cannot_be_written_is_not_reported_as_retried
 
     assert found.severity is Severity.PROBLEM
     assert "of share group workers waits for dead letters that cannot be written" in found.sentence
-    assert why in found.sentence
+    assert reason in found.sentence
     assert "offset 17 of orders-0, delivered 5 times of at most 5" in found.sentence
 
 
@@ -112,7 +112,7 @@ def test_records_archived_without_dead_letters_are_reported_with_the_reason() ->
 
 
 @pytest.mark.parametrize(
-    ("ago_ms", "severity", "said"),
+    ("ago_ms", "severity", "words"),
     [
         (-1, Severity.PROBLEM, "written: the dead letter topic"),
         (59_999, Severity.PROBLEM, "written, just now: the dead letter topic"),
@@ -120,13 +120,13 @@ def test_records_archived_without_dead_letters_are_reported_with_the_reason() ->
         (OLD_MS, Severity.NOTE, "written, 1 h ago, and no others were due since: the dead letter topic"),
     ],
 )
-def test_letters_that_were_lost_long_ago_are_a_note(ago_ms: int, severity: Severity, said: str) -> None:
+def test_letters_that_were_lost_long_ago_are_a_note(ago_ms: int, severity: Severity, words: str) -> None:
     lost = facts(1, 0, letter_failure=int(ErrorCode.INVALID_CONFIG), letter_failure_ms=ago_ms)
 
     [found] = of_share_groups([lost])
 
     assert found.severity is severity
-    assert said in found.sentence
+    assert words in found.sentence
 
 
 def test_a_failed_attempt_that_is_retried_has_lost_nothing() -> None:
@@ -144,14 +144,14 @@ def test_without_permission_to_read_the_letter_topic_the_command_that_shows_it_i
 
 
 def test_groups_that_want_dead_letters_are_reported_if_the_cluster_has_none() -> None:
-    [found] = of_unobeyed_letters(["work\x1bers", "others"], share_version=1)
+    [found] = of_ignored_letters(["work\x1bers", "others"], share_version=1)
 
     assert found.severity is Severity.PROBLEM
     assert "others are set to have dead letters, but share.version is 1, below 2" in found.sentence
     assert "kafka-features upgrade --feature share.version=2" in found.sentence
     assert "\x1b" not in found.sentence
-    assert not list(of_unobeyed_letters([], share_version=1))
-    assert not list(of_unobeyed_letters(["workers"], share_version=2))
+    assert not list(of_ignored_letters([], share_version=1))
+    assert not list(of_ignored_letters(["workers"], share_version=2))
 
 
 def test_a_record_that_is_held_for_a_long_time_is_a_note() -> None:

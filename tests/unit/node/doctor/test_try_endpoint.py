@@ -8,7 +8,7 @@ from ottla.metadata_raft.image import Endpoint
 from ottla.metadata_raft.raft_guard import Peer
 from ottla.metadata_raft.raft_handshake import LinkIdentity, read_hello, refusal
 from ottla.node.doctor.endpoint_facts import EndpointFacts, Speaks
-from ottla.node.doctor.try_endpoint import QUESTION, judged
+from ottla.node.doctor.try_endpoint import QUESTION, with_answer
 
 
 def framed(content: bytes) -> bytes:
@@ -16,12 +16,12 @@ def framed(content: bytes) -> bytes:
 
 
 def test_a_controller_listener_is_recognised_by_its_rejection() -> None:
-    """It reads the doctor's request as the greeting of a voter, and rejects it."""
+    """The listener reads the doctor's request as the greeting of a voter, and rejects it."""
     own = LinkIdentity(b"c" * 16, Peer(1, ZERO_UUID), Endpoint("host1", 9092))
     with pytest.raises(KafkaError) as refused:
         read_hello(QUESTION[4:], own)
 
-    at = judged(EndpointFacts("localhost", 9093), framed(refusal(refused.value)))
+    at = with_answer(EndpointFacts("localhost", 9093), framed(refusal(refused.value)))
 
     assert at.speaks is Speaks.CONTROLLER
 
@@ -35,4 +35,4 @@ def test_a_controller_listener_is_recognised_by_its_rejection() -> None:
     ],
 )
 def test_other_programs_are_not_taken_for_a_controller_listener(answer: bytes) -> None:
-    assert judged(EndpointFacts("localhost", 25), answer).speaks is Speaks.OTHER
+    assert with_answer(EndpointFacts("localhost", 25), answer).speaks is Speaks.OTHER

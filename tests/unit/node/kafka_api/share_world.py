@@ -15,13 +15,13 @@ from ottla.groupcoord.share_state.share_state_words import (
 from ottla.logstore.words.errors import ErrorCode
 from ottla.node.kafka_api import share_acknowledge, share_fetch
 from ottla.node.kafka_api.request_context import RequestContext
-from ottla.node.net.answers import Delayed
 from ottla.node.share.initial_offset import InitialOffsets
 from ottla.node.share.share_group_settings import ShareGroupConfigs
 from ottla.node.share.share_partition_manager import SharePartitionManager
 from ottla.node.wire.messages.share_acknowledge import ShareAcknowledgeRequest, ShareAcknowledgeResponse
 from ottla.node.wire.messages.share_fetch import PartitionData, ShareFetchRequest, ShareFetchResponse
 from tests.compat.wire_client import build
+from tests.unit.node.handler_results import settled
 from tests.unit.node.replica.replica_world import CONNECTION, ReplicaWorld
 
 GROUP = "workers"
@@ -29,7 +29,7 @@ TOPIC_ID = b"t".ljust(16, b".")
 
 
 class Persister:
-    """A share coordinator without any state; it keeps the writes."""
+    """A share coordinator without any state, which records the writes."""
 
     def __init__(self) -> None:
         self.error = ErrorCode.NONE
@@ -37,13 +37,13 @@ class Persister:
         self.state_epoch = 0
         self.reads: list[ReadState] = []
         self.written: list[WriteState] = []
-        self.goes_on = asyncio.Event()
-        self.goes_on.set()
+        self.may_proceed = asyncio.Event()
+        self.may_proceed.set()
 
     async def read(self, requests: Sequence[ReadState]) -> list[StateRead]:
         self.reads += requests
         await asyncio.sleep(0)
-        await self.goes_on.wait()
+        await self.may_proceed.wait()
         return [
             StateRead(
                 one.key, self.error, "no state", start_offset=self.start_offset, state_epoch=self.state_epoch
@@ -54,7 +54,7 @@ class Persister:
     async def write(self, requests: Sequence[WriteState]) -> list[StateResult]:
         self.written += requests
         await asyncio.sleep(0)
-        await self.goes_on.wait()
+        await self.may_proceed.wait()
         return [StateResult(one.key, self.error, "no write") for one in requests]
 
 
@@ -91,7 +91,7 @@ class ShareWorld(ReplicaWorld):
 
     def end(self) -> None:
         self.shares.close()
-        self.persister.goes_on.set()
+        self.persister.may_proceed.set()
 
     def context(
         self, version: int = 2, *, number: int = 1, access: Any = CONNECTION.access, **fields: Any
@@ -110,16 +110,16 @@ class ShareWorld(ReplicaWorld):
         **fields: Any,
     ) -> ShareFetchResponse:
         """Return the response to a share fetch, which by default requests all records and does not wait."""
-        said = acknowledged or {}
+        acknowledgements = acknowledged or {}
         wanted = [
             {
                 "partition_index": index,
                 "acknowledgement_batches": [
                     {"first_offset": first, "last_offset": last, "acknowledge_types": types}
-                    for first, last, types in said.get(index, ())
+                    for first, last, types in acknowledgements.get(index, ())
                 ],
             }
-            for index in dict.fromkeys((*partitions, *said))
+            for index in dict.fromkeys((*partitions, *acknowledgements))
         ]
         request: ShareFetchRequest = build(
             ShareFetchRequest,
@@ -145,7 +145,7 @@ class ShareWorld(ReplicaWorld):
         """Begin a session, and have the state of its partitions read."""
         await self.fetch(member, 0, *(partitions or (0,)), max_records=0)
         await self.fetch(member, 1)
-        await self.rest()
+        await self.run_pending()
 
     async def acknowledge(
         self,
@@ -186,8 +186,8 @@ class ShareWorld(ReplicaWorld):
         assert isinstance(answer, ShareAcknowledgeResponse)
         return answer
 
-    async def rest(self) -> None:
-        """Let everything happen that waits only for its turn."""
+    async def run_pending(self) -> None:
+        """Give all tasks that wait for nothing but the loop enough turns."""
         for _ in range(20):
             await asyncio.sleep(0)
 
@@ -195,30 +195,19 @@ class ShareWorld(ReplicaWorld):
         return SharePartitionKey(GROUP, TOPIC_ID, partition)
 
 
-async def settled(result: Any) -> Any:
-    """Return the response that a handler's result leads to."""
-    while True:
-        if isinstance(result, Delayed):
-            result = result.answer(await result.future)
-        elif hasattr(result, "__await__"):
-            result = await result
-        else:
-            return result
-
-
 def acquired(data: PartitionData) -> list[tuple[int, int, int]]:
     """Return first offset, last offset and delivery count of the acquired records."""
     return [(one.first_offset, one.last_offset, one.delivery_count) for one in data.acquired_records]
 
 
-def play(story: Callable[[ShareWorld], Coroutine[Any, Any, None]], **parts: Any) -> None:
+def play(scenario: Callable[[ShareWorld], Coroutine[Any, Any, None]], **parts: Any) -> None:
     """Play a scenario on a broker."""
 
     async def run() -> None:
         async with asyncio.timeout(30), asyncio.TaskGroup() as tasks:
             world = ShareWorld(tasks, **parts)
             try:
-                await story(world)
+                await scenario(world)
             finally:
                 world.end()
 

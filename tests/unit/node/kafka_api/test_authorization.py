@@ -13,7 +13,7 @@ import pytest
 
 from ottla.logstore.words.errors import ErrorCode
 from ottla.metadata_raft.acl import AclOperation, ResourceType
-from ottla.metadata_raft.acl_set import NO_AUTHORIZER, AuthorizerSettings, Decision
+from ottla.metadata_raft.acl_set import NO_AUTHORIZER, AclDecision, AuthorizerSettings
 from ottla.node.authorization.access import REFUSALS, Access
 from ottla.node.authorization.authorizer import Authorizer
 from ottla.node.kafka_api.served_apis import SERVED, SERVED_TO_PEERS, describe
@@ -24,9 +24,9 @@ from ottla.node.wire import codec
 from ottla.node.wire.api_keys import ApiKey
 from ottla.node.work.turns import STEPS_PER_TURN
 from tests.compat.wire_client import build, message_class
+from tests.unit.node.fakes import connection_of
 from tests.unit.node.kafka_api.serving import dispatcher_of
 from tests.unit.node.metadata.metadata_node import CONNECTION, MetadataNode
-from tests.unit.node.stand_ins import connection_of
 
 TOPIC: Final = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 GROUP: Final = ErrorCode.GROUP_AUTHORIZATION_FAILED
@@ -148,7 +148,7 @@ FILTERED: Final = {
     ApiKey.LIST_TRANSACTIONS,
     ApiKey.DESCRIBE_CLUSTER,
 }
-FOR_EVERYBODY: Final = {
+OPEN_APIS: Final = {
     ApiKey.API_VERSIONS,
     ApiKey.SASL_HANDSHAKE,
     ApiKey.SASL_AUTHENTICATE,
@@ -163,11 +163,13 @@ FOR_EVERYBODY: Final = {
 OF_CLUSTER: Final = [api for api in SERVED if describe(api).asks.of_cluster is not None]
 
 
-class NothingAsked:
+class EmptyCoordinator:
     """The coordinators of a node; any request to them fails the test."""
 
-    def ask_each(self, asked: Sequence[object], build: Callable[[Sequence[object]], Any], **_: bool) -> Any:
-        assert not asked
+    def ask_each(
+        self, requests: Sequence[object], build: Callable[[Sequence[object]], Any], **_: bool
+    ) -> Any:
+        assert not requests
         return build([])
 
 
@@ -190,12 +192,12 @@ class Node(MetadataNode):
     serves_share_groups = True
     is_cut_off = False
     unsent = UnsentAnswers()
-    groups = txns = NothingAsked()
+    groups = txns = EmptyCoordinator()
     replica_manager = maintenance = Logs()
 
 
-TOLD: Final[list[tuple[str, str, str, AclOperation, ResourceType, str, Decision]]] = []
-NOBODY: Final = Authorizer(AuthorizerSettings(), lambda *told: TOLD.append(told)).access(
+DECISIONS: Final[list[tuple[str, str, str, AclOperation, ResourceType, str, AclDecision]]] = []
+NO_RIGHTS: Final = Authorizer(AuthorizerSettings(), lambda *decision: DECISIONS.append(decision)).access(
     "User:nobody", "10.9.9.9"
 )
 
@@ -203,7 +205,7 @@ NOBODY: Final = Authorizer(AuthorizerSettings(), lambda *told: TOLD.append(told)
 def ask(api: ApiKey, version: int, fields: Mapping[str, Any]) -> Any:
     request = build(message_class(api.name.lower(), "Request"), dict(fields))
     frame = memoryview(b"".join(codec.encode_request(api, version, 1, "test", request))[4:])
-    client = connection_of(replace(CONNECTION, access=NOBODY, client_host="10.9.9.9"))
+    client = connection_of(replace(CONNECTION, access=NO_RIGHTS, client_host="10.9.9.9"))
 
     async def answered() -> bytes:
         answer = dispatcher_of(Node()).serve(client, frame)
@@ -226,7 +228,7 @@ def codes_in(answer: Any) -> Counter[int]:
 
 
 def test_every_api_is_in_one_list() -> None:
-    lists = (frozenset(REFUSED), FILTERED, FOR_EVERYBODY, frozenset(OF_CLUSTER))
+    lists = (frozenset(REFUSED), FILTERED, OPEN_APIS, frozenset(OF_CLUSTER))
 
     assert sum(map(len, lists)) == len(frozenset().union(*lists)) and frozenset().union(*lists) == set(SERVED)
 
@@ -234,7 +236,7 @@ def test_every_api_is_in_one_list() -> None:
 def test_only_apis_for_all_clients_or_for_peers_need_no_right() -> None:
     asking = {api for api in SERVED if describe(api).asks.of_cluster or describe(api).asks.by_handler}
 
-    assert asking == set(SERVED) - FOR_EVERYBODY
+    assert asking == set(SERVED) - OPEN_APIS
     assert all(describe(api).asks.is_for_peers for api in SERVED_TO_PEERS)
     assert not any(describe(api).asks.is_for_peers for api in SERVED)
 
@@ -242,14 +244,16 @@ def test_only_apis_for_all_clients_or_for_peers_need_no_right() -> None:
 @pytest.mark.parametrize("api", REFUSED, ids=lambda api: api.api_name)
 def test_a_client_without_rights_is_refused(api: ApiKey) -> None:
     version, fields, expected = REFUSED[api]
-    TOLD.clear()
+    DECISIONS.clear()
 
     assert set(codes_in(ask(api, version, fields))) == expected
     # The audit log has each denied resource once.
-    assert {told[2] for told in TOLD} == {api.api_name}
-    assert {REFUSALS[told[4]] for told in TOLD} == expected
-    assert len({told[3:6] for told in TOLD}) == len(TOLD)
-    assert all(told[:2] == ("User:nobody", "10.9.9.9") and not told[6].is_allowed for told in TOLD)
+    assert {decision[2] for decision in DECISIONS} == {api.api_name}
+    assert {REFUSALS[decision[4]] for decision in DECISIONS} == expected
+    assert len({decision[3:6] for decision in DECISIONS}) == len(DECISIONS)
+    assert all(
+        decision[:2] == ("User:nobody", "10.9.9.9") and not decision[6].is_allowed for decision in DECISIONS
+    )
 
 
 def test_a_topic_that_is_hidden_has_no_id_and_is_not_created() -> None:
@@ -266,11 +270,11 @@ def test_a_producer_id_without_a_transaction_needs_a_topic_to_write_to() -> None
 
 
 def test_hidden_topics_in_a_list_of_all_topics_are_no_denials() -> None:
-    TOLD.clear()
+    DECISIONS.clear()
     ask(ApiKey.METADATA, 12, {"topics": None})
     ask(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, {"topics": []})
 
-    assert not TOLD
+    assert not DECISIONS
 
 
 def test_leaders_alone_add_partitions_for_others() -> None:
@@ -315,21 +319,21 @@ LARGE: Final[Mapping[ApiKey, tuple[int, Mapping[str, Any]]]] = {
 }
 
 
-class CountingJudge:
+class CountingAuthorizer:
     """Denies everything, and counts its calls by turn of the loop."""
 
     def __init__(self) -> None:
         self.turn = 0
-        self.asked: Counter[int] = Counter()
+        self.checks: Counter[int] = Counter()
 
-    def decide(self, *_: object) -> Decision:
-        self.asked[self.turn] += 1
+    def decide(self, *_: object) -> AclDecision:
+        self.checks[self.turn] += 1
         return NO_AUTHORIZER
 
     def is_allowed_somewhere(self, *_: object) -> bool:
         return self.decide().is_allowed
 
-    def tell(self, *_: object) -> None:
+    def log_decision(self, *_: object) -> None:
         """Ignore the denial."""
 
     def authorized_operations(self, *_: object) -> int:
@@ -342,15 +346,15 @@ class CountingJudge:
 
 
 @pytest.mark.parametrize("api", LARGE, ids=lambda api: api.api_name)
-def test_the_rights_of_many_resources_are_judged_in_turns(api: ApiKey) -> None:
+def test_the_rights_of_many_resources_are_checked_in_turns(api: ApiKey) -> None:
     version, fields = LARGE[api]
-    judge = CountingJudge()
+    authorizer = CountingAuthorizer()
     request = build(message_class(api.name.lower(), "Request"), {**fields})
     frame = memoryview(b"".join(codec.encode_request(api, version, 1, "test", request))[4:])
-    client = connection_of(replace(CONNECTION, access=Access("User:nobody", "10.9.9.9", judge)))
+    client = connection_of(replace(CONNECTION, access=Access("User:nobody", "10.9.9.9", authorizer)))
 
     async def answered() -> None:
-        counting = asyncio.ensure_future(judge.count_turns())
+        counting = asyncio.ensure_future(authorizer.count_turns())
         answer = dispatcher_of(Node()).serve(client, frame)
         while type(answer) is Pending:
             answer = answer.encode(await answer.awaitable)
@@ -358,5 +362,5 @@ def test_the_rights_of_many_resources_are_judged_in_turns(api: ApiKey) -> None:
 
     asyncio.run(answered())
 
-    assert judge.asked.total() >= len(MANY)
-    assert max(judge.asked.values()) <= 2 * STEPS_PER_TURN  # a deletion checks two rights
+    assert authorizer.checks.total() >= len(MANY)
+    assert max(authorizer.checks.values()) <= 2 * STEPS_PER_TURN  # a deletion checks two rights

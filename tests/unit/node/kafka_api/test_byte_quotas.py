@@ -24,7 +24,7 @@ class Throttled:
 
 def node_with_quota(version: int, client_id: str, limit: float) -> Node:
     node = Node(version, is_general=False)
-    for _ in range(2):  # From now on its head is known, and the room in the segment.
+    for _ in range(2):  # The first makes the head known, the second the room in the segment.
         node.send(frame(version, batch()))
     node.dispatcher.quotas.set({(("client-id", client_id),): {PRODUCER_BYTE_RATE: limit}})
     return node
@@ -33,14 +33,14 @@ def node_with_quota(version: int, client_id: str, limit: float) -> Node:
 @pytest.mark.parametrize("version", [3, 9, 13])
 def test_a_producer_beyond_its_quota_gets_a_throttle_time_and_is_throttled(version: int) -> None:
     node, connection = node_with_quota(version, "test", 1.0), Throttled()
-    asked = frame(version, batch())
+    request = frame(version, batch())
 
-    answer = node.dispatcher.serve(cast(Any, connection), memoryview(bytearray(asked)))
+    answer = node.dispatcher.serve(cast(Any, connection), memoryview(bytearray(request)))
 
     assert isinstance(answer, list)
     _, response = codec_of.decode_response(0, version, b"".join(cast(Any, answer)), 4)
     # The whole request counts, over ten seconds as it is the first one; the quota is 1 B/s.
-    assert connection.throttled == [response.throttle_time_ms] == [(len(asked) + 4 - 10) * 1_000]
+    assert connection.throttled == [response.throttle_time_ms] == [(len(request) + 4 - 10) * 1_000]
     assert node.world.partition().log.log_end_offset == 3, "a throttled request is appended"
 
 
@@ -59,7 +59,7 @@ def test_requests_of_a_client_with_a_quota_are_not_served_in_a_run() -> None:
 def test_a_request_that_is_never_answered_counts_as_well() -> None:
     node, connection = node_with_quota(9, "test", 1.0), Throttled()
 
-    asked = frame(9, batch(), acks=0)
-    assert node.dispatcher.serve(cast(Any, connection), memoryview(bytearray(asked))) is None
+    request = frame(9, batch(), acks=0)
+    assert node.dispatcher.serve(cast(Any, connection), memoryview(bytearray(request))) is None
 
-    assert connection.throttled == [(len(asked) + 4 - 10) * 1_000]
+    assert connection.throttled == [(len(request) + 4 - 10) * 1_000]

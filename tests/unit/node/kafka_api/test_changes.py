@@ -1,4 +1,4 @@
-"""The changes of the cluster that requests and responses have for the audit log, without secrets."""
+"""The changes of the cluster that the audit log gets from requests and responses, without secrets."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -9,16 +9,21 @@ import pytest
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.logstore.words.schema import schema_of
 from ottla.node.audit.audit_event import Kind
-from ottla.node.kafka_api import audited_changes as told_changes_module
+from ottla.node.kafka_api import audited_changes as audited_changes_module
+from ottla.node.kafka_api import offset_commit
+from ottla.node.kafka_api.api_description import SMALL_REQUEST_BYTES
 from ottla.node.kafka_api.audited_changes import MAX_LOGGED, AuditedChanges
 from ottla.node.kafka_api.changes import CHANGES, MAY_BE_CHANGES
 from ottla.node.kafka_api.request_context import RequestContext
 from ottla.node.kafka_api.served_apis import SERVED, describe
-from ottla.node.net.answers import Delayed, EncodedBody
+from ottla.node.net.answers import Delayed, EncodedBody, Pending
 from ottla.node.wire import codec
 from ottla.node.wire.api_keys import ApiKey
 from tests.compat.wire_client import build, message_class
+from tests.unit.node.fakes import connection_of
+from tests.unit.node.kafka_api.serving import dispatcher_of
 from tests.unit.node.metadata.metadata_node import CONNECTION
+from tests.unit.node.replica.replica_world import ReplicaWorld
 
 CANARY: Final = "canary-7f3a9d"
 # Requests of ordinary clients, and logins: they do not change the cluster itself.
@@ -65,8 +70,10 @@ READERS: Final = {
 }
 
 
-class Told:
+class FakeAuditLog:
     """An audit log that records its events."""
+
+    takes_changes = True
 
     def __init__(self) -> None:
         self.changes: list[tuple[str, str, str, str]] = []
@@ -81,19 +88,19 @@ class Told:
         self.rest += count
 
 
-def audited_changes(api: ApiKey, told: Any, request: object = None) -> AuditedChanges:
+def audited_changes(api: ApiKey, audit: Any, request: object = None) -> AuditedChanges:
     context = RequestContext(api, SERVED[api][1], 1, "test", CONNECTION)
-    return AuditedChanges(told, CHANGES[api], context, request, codec.response_class(api))
+    return AuditedChanges(audit, CHANGES[api], context, request, codec.response_class(api))
 
 
 def changes_of(
     api: ApiKey, request: Mapping[str, Any], response: Mapping[str, Any]
 ) -> Sequence[tuple[str, str, str, str]]:
-    told = Told()
-    asked = build(message_class(api.name.lower(), "Request"), dict(request))
+    audit = FakeAuditLog()
+    message = build(message_class(api.name.lower(), "Request"), dict(request))
     answer = build(message_class(api.name.lower(), "Response"), dict(response))
-    audited_changes(api, told, asked).of(answer)
-    return told.changes
+    audited_changes(api, audit, message).wrap(answer)
+    return audit.changes
 
 
 def test_every_api_changes_the_cluster_or_does_not() -> None:
@@ -323,7 +330,7 @@ ACL: Final = {
         ),
     ],
 )
-def test_the_changes_of_each_api(
+def test_each_api_logs_its_changes_without_secrets(
     api: ApiKey,
     request_: Mapping[str, Any],
     response: Mapping[str, Any],
@@ -349,20 +356,20 @@ def test_every_secret_field_of_a_message_has_a_canary_above() -> None:
 
 
 def test_the_changes_of_one_request_are_bounded() -> None:
-    told = Told()
+    audit = FakeAuditLog()
     topics = [{"name": f"t{number}"} for number in range(MAX_LOGGED + 20)]
     request = build(message_class("create_topics", "Request"), {"topics": []})
     response = build(message_class("create_topics", "Response"), {"topics": topics})
-    audited_changes(ApiKey.CREATE_TOPICS, told, request).of(response)
+    audited_changes(ApiKey.CREATE_TOPICS, audit, request).wrap(response)
 
-    assert (len(told.changes), told.rest) == (MAX_LOGGED, 20)
+    assert (len(audit.changes), audit.rest) == (MAX_LOGGED, 20)
 
 
-def test_changes_with_a_later_outcome_are_logged_then() -> None:
-    told = Told()
+def test_changes_with_a_later_outcome_are_logged_when_it_is_known() -> None:
+    audit = FakeAuditLog()
     request = build(message_class("unregister_broker", "Request"), {"broker_id": 3})
     response = build(message_class("unregister_broker", "Response"), {})
-    changes = audited_changes(ApiKey.UNREGISTER_BROKER, told, request)
+    changes = audited_changes(ApiKey.UNREGISTER_BROKER, audit, request)
 
     async def answer() -> Any:
         return response
@@ -371,29 +378,29 @@ def test_changes_with_a_later_outcome_are_logged_then() -> None:
         raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, CANARY)
 
     async def ask_all() -> None:
-        awaited: Any = changes.of(answer())
-        delayed: Any = changes.of(Delayed(answer(), lambda outcome: outcome))
-        assert not told.changes
+        awaited: Any = changes.wrap(answer())
+        delayed: Any = changes.wrap(Delayed(answer(), lambda outcome: outcome))
+        assert not audit.changes
         assert await awaited is response and delayed.answer(await delayed.future) is response
-        failed: Any = changes.of(fail())
+        failed: Any = changes.wrap(fail())
         with pytest.raises(KafkaError):
             await failed
 
     asyncio.run(ask_all())
-    assert [one[2] for one in told.changes] == ["NONE", "NONE", "BROKER_ID_NOT_REGISTERED"]
+    assert [one[2] for one in audit.changes] == ["NONE", "NONE", "BROKER_ID_NOT_REGISTERED"]
 
 
 def test_a_change_is_logged_even_if_its_client_left_before_the_response(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(told_changes_module, "LEFT_AFTER_S", 0.0)
-    told = Told()
+    monkeypatch.setattr(audited_changes_module, "LEFT_AFTER_S", 0.0)
+    audit = FakeAuditLog()
     request = build(message_class("delete_groups", "Request"), {"groups_names": ["g"]})
     response = build(message_class("delete_groups", "Response"), {"results": [{"group_id": "g"}]})
 
     async def ask(leaves: bool) -> None:
         future = asyncio.get_running_loop().create_future()
-        delayed: Any = audited_changes(ApiKey.DELETE_GROUPS, told, request).of(
+        delayed: Any = audited_changes(ApiKey.DELETE_GROUPS, audit, request).wrap(
             Delayed(future, lambda outcome: outcome)
         )
         if leaves:
@@ -406,33 +413,58 @@ def test_a_change_is_logged_even_if_its_client_left_before_the_response(
 
     asyncio.run(ask(True))
     asyncio.run(ask(False))
-    assert told.changes == [("Group", "g", "CLIENT_DISCONNECTED", ""), ("Group", "g", "NONE", "")]
+    assert audit.changes == [("Group", "g", "CLIENT_DISCONNECTED", ""), ("Group", "g", "NONE", "")]
 
 
 def test_a_request_that_fails_as_a_whole_is_a_change_of_the_cluster_that_failed() -> None:
-    told = Told()
+    audit = FakeAuditLog()
     request = build(message_class("create_topics", "Request"), {"topics": []})
     error = KafkaError(ErrorCode.REQUEST_TIMED_OUT, CANARY)
-    audited_changes(ApiKey.CREATE_TOPICS, told, request).failed(error)
+    audited_changes(ApiKey.CREATE_TOPICS, audit, request).failed(error)
 
-    assert told.changes == [("Cluster", "", "REQUEST_TIMED_OUT", "")]
+    assert audit.changes == [("Cluster", "", "REQUEST_TIMED_OUT", "")]
 
 
-def test_an_answer_that_was_encoded_before_has_its_code() -> None:
-    told = Told()
+def test_a_change_with_an_encoded_response_has_its_error_code() -> None:
+    audit = FakeAuditLog()
     request = build(
         message_class("offset_commit", "Request"),
         {"group_id": "g", "generation_id_or_member_epoch": -1, "member_id": "", "topics": []},
     )
-    audited_changes(ApiKey.OFFSET_COMMIT, told, request).of(EncodedBody([], ErrorCode.NOT_COORDINATOR))
+    audited_changes(ApiKey.OFFSET_COMMIT, audit, request).wrap(EncodedBody([], ErrorCode.NOT_COORDINATOR))
 
-    assert told.changes == [("Group", "g", "NOT_COORDINATOR", "")]
+    assert audit.changes == [("Group", "g", "NOT_COORDINATOR", "")]
+
+
+def test_a_large_reset_of_offsets_is_logged_and_timed(monkeypatch: pytest.MonkeyPatch) -> None:
+    audit: Any = FakeAuditLog()
+    world = ReplicaWorld()
+    dispatcher = dispatcher_of(world, large_requests=world.large_requests, audit=audit)
+    monkeypatch.setattr(offset_commit, "handle", lambda *_: EncodedBody([b""], ErrorCode.NOT_COORDINATOR))
+    partition = {"partition_index": 0, "committed_offset": 1, "committed_metadata": ""}
+    topics = [{"name": f"{number:0>200}", "partitions": [partition]} for number in range(800)]
+    request = build(
+        message_class("offset_commit", "Request"),
+        {"group_id": "g", "generation_id_or_member_epoch": -1, "member_id": "", "topics": topics},
+    )
+    frame = b"".join(codec.encode_request(ApiKey.OFFSET_COMMIT, 9, 1, "test", request))[4:]
+    assert len(frame) > SMALL_REQUEST_BYTES
+
+    async def served() -> object:
+        pending = dispatcher.serve(connection_of(CONNECTION), memoryview(frame))
+        assert isinstance(pending, Pending)
+        return await pending.awaitable
+
+    asyncio.run(served())
+
+    assert audit.changes == [("Group", "g", "NOT_COORDINATOR", "")]
+    assert sum(dispatcher.routes[ApiKey.OFFSET_COMMIT, 9].counters.latency.counts) == 1
 
 
 @pytest.mark.parametrize(
     ("generation", "member", "expected"), [(-1, "", True), (3, "m", False), (-1, "m", False)]
 )
-def test_a_commit_may_be_an_administrators_if_it_is_no_members(
+def test_only_a_commit_without_a_member_may_be_an_administrators(
     generation: int, member: str, expected: bool
 ) -> None:
     fields = {

@@ -40,8 +40,8 @@ from ottla.node.wire.messages.list_partition_reassignments import (
 from ottla.node.wire.messages.remove_raft_voter import RemoveRaftVoterRequest
 from ottla.node.wire.messages.unregister_broker import UnregisterBrokerRequest
 from ottla.node.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
+from tests.unit.node.fakes import Counted
 from tests.unit.node.metadata.metadata_node import MetadataNode
-from tests.unit.node.stand_ins import Counted
 
 OTHERS = (1, 2)
 
@@ -79,13 +79,13 @@ async def come_up(
     return reply.broker_epoch
 
 
-async def heartbeat(node: MetadataNode, broker_id: int, broker_epoch: int, **wishes: bool) -> None:
+async def heartbeat(node: MetadataNode, broker_id: int, broker_epoch: int, **wanted: bool) -> None:
     await node.metadata.submit(
         BrokerHeartbeat(
             broker_id=broker_id,
             broker_epoch=broker_epoch,
             current_metadata_offset=node.metadata.image.version,
-            **wishes,
+            **wanted,
         )
     )
 
@@ -99,32 +99,32 @@ async def create(node: MetadataNode, name: str, *replicas: int) -> None:
     assert response.topics[0].error_code == ErrorCode.NONE, response.topics[0]
 
 
-def run(story: Any) -> None:
-    asyncio.run(story())
+def run(scenario: Any) -> None:
+    asyncio.run(scenario())
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
-def test_the_preferred_replica_leads_again(version: int) -> None:
-    async def story() -> None:
+def test_a_preferred_replica_that_is_not_in_sync_is_not_elected(version: int) -> None:
+    async def scenario() -> None:
         node = await cluster()
         await create(node, "t", 1, 0, 2)
         broker_epoch = node.metadata.image.brokers[1].broker_epoch
         await heartbeat(node, 1, broker_epoch, want_fence=True)
         assert node.metadata.image.topics.by_name["t"].partitions[0].leader == 0
         await heartbeat(node, 1, broker_epoch)
-        asked = [TopicPartitions(topic="t", partitions=[0, 7])]
+        wanted = [TopicPartitions(topic="t", partitions=[0, 7])]
 
-        refused = await node.ask(version, ElectLeadersRequest(topic_partitions=asked))
+        refused = await node.ask(version, ElectLeadersRequest(topic_partitions=wanted))
 
         results = refused.replica_election_results[0].partition_result
-        assert results[0].error_code == ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE  # not in sync yet
+        assert results[0].error_code == ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
         assert results[1].error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
-    run(story)
+    run(scenario)
 
 
 def test_a_reassignment_is_ongoing_until_the_new_replica_is_in_sync() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         node = await cluster()
         await create(node, "t", 0)
         await create(node, "stays", 0)
@@ -149,12 +149,12 @@ def test_a_reassignment_is_ongoing_until_the_new_replica_is_in_sync() -> None:
         await node.ask(1, AlterPartitionReassignmentsRequest(topics=cancel))
         assert not (await node.ask(0, ListPartitionReassignmentsRequest())).topics
 
-    run(story)
+    run(scenario)
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
 def test_the_quorum_is_described_by_its_leader(version: int) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         node = await cluster()
         topics = [TopicDataRequest(topic_name="__cluster_metadata", partitions=[PartitionDataRequest()])]
 
@@ -165,15 +165,15 @@ def test_the_quorum_is_described_by_its_leader(version: int) -> None:
         assert first.high_watermark == node.metadata.image.version + 1
         assert [voter.replica_id for voter in first.current_voters] == [0]
         assert [one.replica_id for one in first.observers] == [1, 2], (
-            "brokers say by heartbeats how far they are"
+            "brokers report their offsets with heartbeats"
         )
         assert all(one.log_end_offset > 0 for one in first.observers)
 
-    run(story)
+    run(scenario)
 
 
 @pytest.mark.parametrize(
-    "asked",
+    "requested",
     [
         [("__cluster_metadata", (0, 0))],
         [("__cluster_metadata", (0, 1))],
@@ -182,32 +182,32 @@ def test_the_quorum_is_described_by_its_leader(version: int) -> None:
         [("__cluster_metadata", (1,))],
     ],
 )
-def test_only_one_partition_of_the_quorum_is_described(asked: list[tuple[str, tuple[int, ...]]]) -> None:
+def test_only_one_partition_of_the_quorum_is_described(requested: list[tuple[str, tuple[int, ...]]]) -> None:
     """Apache Kafka does so; thousands of them in one request would block the controller."""
 
-    async def story() -> None:
+    async def scenario() -> None:
         node = await cluster()
         topics = [
             TopicDataRequest(
                 topic_name=name, partitions=[PartitionDataRequest(partition_index=one) for one in indexes]
             )
-            for name, indexes in asked
+            for name, indexes in requested
         ]
 
         response = await node.ask(2, DescribeQuorumRequest(topics=topics))
 
-        told = [(one.topic_name, each) for one in response.topics for each in one.partitions]
-        assert [(name, one.partition_index) for name, one in told] == [
-            (name, index) for name, indexes in asked for index in indexes
+        partitions = [(one.topic_name, each) for one in response.topics for each in one.partitions]
+        assert [(name, one.partition_index) for name, one in partitions] == [
+            (name, index) for name, indexes in requested for index in indexes
         ]
-        assert {one.error_code for _, one in told} == {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
-        assert not any(one.current_voters or one.observers for _, one in told)
+        assert {one.error_code for _, one in partitions} == {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+        assert not any(one.current_voters or one.observers for _, one in partitions)
 
-    run(story)
+    run(scenario)
 
 
 def test_a_voter_without_a_vote_is_described_with_the_reason() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         node = await cluster()
         status = node.quorum.status()
         (own,) = status.voters
@@ -221,15 +221,15 @@ def test_a_voter_without_a_vote_is_described_with_the_reason() -> None:
 
         response = await node.ask(2, DescribeQuorumRequest(topics=topics))
 
-        told = response.topics[0].partitions[0].current_voters
-        assert [one.is_disk_old for one in told] == [False, True, False]
-        assert [one.is_disk_copied for one in told] == [False, False, True]
+        described = response.topics[0].partitions[0].current_voters
+        assert [one.is_disk_old for one in described] == [False, True, False]
+        assert [one.is_disk_copied for one in described] == [False, False, True]
 
-    run(story)
+    run(scenario)
 
 
 def test_fenced_brokers_are_described_if_asked_for() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         node = await cluster()
         await come_up(node, 3, unfence=False)
 
@@ -237,15 +237,15 @@ def test_fenced_brokers_are_described_if_asked_for() -> None:
         all_of_them = await node.ask(2, DescribeClusterRequest(include_fenced_brokers=True))
 
         assert [one.broker_id for one in some.brokers] == [0, 1, 2] and some.controller_id == 0
-        told = [(one.broker_id, one.host, one.is_fenced) for one in all_of_them.brokers]
-        assert told[-1] == (3, "host3", True) and not any(fenced for *_, fenced in told[:-1])
+        brokers = [(one.broker_id, one.host, one.is_fenced) for one in all_of_them.brokers]
+        assert brokers[-1] == (3, "host3", True) and not any(fenced for *_, fenced in brokers[:-1])
 
-    run(story)
+    run(scenario)
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
 def test_the_counters_of_the_node_are_returned_to_clients_that_send_the_tag(version: int) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         node = await cluster()
         some = TopicCounters()
         some.bytes_in, some.messages_in = 700, 7
@@ -265,38 +265,38 @@ def test_the_counters_of_the_node_are_returned_to_clients_that_send_the_tag(vers
             "bytes_in": 1400,
             "messages_in": 14,
         }
-        [told] = [one for one in counted.requests if one.api == "Produce"]
-        assert (told.count, sum(told.latencies)) == (3, 3)
+        [produce] = [one for one in counted.requests if one.api == "Produce"]
+        assert (produce.count, sum(produce.latencies)) == (3, 3)
         assert list(plain.meters) == list(plain.requests) == []
         assert plain.brokers == counted.brokers
 
-    run(story)
+    run(scenario)
 
 
 def test_a_history_is_returned_to_clients_that_send_the_tag() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         node = await cluster()
         kept = History(limit_bytes=1 << 20, interval_ms=1000)
         vars(node).update(history=kept)
-        asked = DescribeClusterRequest(history_kind=Kind.TOPIC, history_name="t")
+        request = DescribeClusterRequest(history_kind=Kind.TOPIC, history_name="t")
 
-        before = await node.ask(2, asked)
+        before = await node.ask(2, request)
         kept.begin(5_000, 0.0)
         kept.note(Kind.TOPIC, "t", (1, 2, 3, 4))
-        told = (await node.ask(2, asked)).history
+        history = (await node.ask(2, request)).history
         plain = await node.ask(2, DescribeClusterRequest())
         unknown = await node.ask(2, DescribeClusterRequest(history_kind=99, history_name="t"))
 
-        assert (told.end_ms, told.interval_ms) == (5_000, 1_000)
-        assert list(told.columns) == [one.name for one in COLUMNS[Kind.TOPIC]]
-        assert unpacked(told.values)[3] == 4
+        assert (history.end_ms, history.interval_ms) == (5_000, 1_000)
+        assert list(history.columns) == [one.name for one in COLUMNS[Kind.TOPIC]]
+        assert unpacked(history.values)[3] == 4
         assert before.history == plain.history == unknown.history == KeptHistory()
 
-    run(story)
+    run(scenario)
 
 
 def test_a_broker_that_is_gone_can_be_unregistered() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         node = await cluster()
         await come_up(node, 3, unfence=False)
 
@@ -306,12 +306,12 @@ def test_a_broker_that_is_gone_can_be_unregistered() -> None:
         assert done.error_code == 0 and 3 not in node.metadata.image.brokers
         assert unknown.error_code == ErrorCode.BROKER_ID_NOT_REGISTERED
 
-    run(story)
+    run(scenario)
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])
 def test_features_go_no_higher_than_every_broker_knows(version: int) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         node = await cluster()
         updates = [FeatureUpdateKey(feature=METADATA_VERSION, max_version_level=999)]
 
@@ -319,11 +319,11 @@ def test_features_go_no_higher_than_every_broker_knows(version: int) -> None:
 
         assert response.error_code == ErrorCode.INVALID_UPDATE_VERSION and not response.results
 
-    run(story)
+    run(scenario)
 
 
 def test_voters_are_changed_in_this_cluster_only() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         node = await cluster()
         own = uuid_to_text(node.metadata.image.cluster_id)
         listeners = [Listener(name="CONTROLLER", host="h", port=1)]
@@ -342,7 +342,7 @@ def test_voters_are_changed_in_this_cluster_only() -> None:
             ErrorCode.VOTER_NOT_FOUND,
         ]
 
-    run(story)
+    run(scenario)
 
 
 def watch_the_controller(node: MetadataNode, monkeypatch: pytest.MonkeyPatch) -> list[Any]:
@@ -354,11 +354,11 @@ def watch_the_controller(node: MetadataNode, monkeypatch: pytest.MonkeyPatch) ->
         seen.append(command)
         return await submit(command, *arguments)
 
-    async def teach(voter: Any, timeout_seconds: float) -> None:
+    async def catch_up(voter: Any, timeout_seconds: float) -> None:
         seen.append((voter.host, voter.port))
 
     monkeypatch.setattr(node.metadata, "submit", submit_seen)
-    monkeypatch.setattr(node.quorum, "teach", teach)
+    monkeypatch.setattr(node.quorum, "catch_up", catch_up)
     return seen
 
 
@@ -366,7 +366,7 @@ CLIENTS_PORT, CONTROLLERS_PORT = 9092, 9093
 
 
 @pytest.mark.parametrize(
-    ("voter_id", "places", "told"),
+    ("voter_id", "places", "message"),
     [
         (7, [("host2", CONTROLLERS_PORT)], "Node 7 is not registered as a broker of this cluster"),
         (2, [("10.0.0.9", CONTROLLERS_PORT)], "does not listen for controllers at 10.0.0.9:9093"),
@@ -387,9 +387,9 @@ CLIENTS_PORT, CONTROLLERS_PORT = 9092, 9093
     ],
 )
 def test_the_leader_connects_to_a_new_voter_only_at_its_registered_addresses(
-    voter_id: int, places: list[tuple[str, int]], told: str, monkeypatch: pytest.MonkeyPatch
+    voter_id: int, places: list[tuple[str, int]], message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         node = await cluster()
         await come_up(node, 2, controller_port=CONTROLLERS_PORT)
         seen = watch_the_controller(node, monkeypatch)
@@ -405,16 +405,16 @@ def test_the_leader_connects_to_a_new_voter_only_at_its_registered_addresses(
         )
 
         assert answer.error_code == ErrorCode.INVALID_REQUEST
-        assert told in answer.error_message
+        assert message in answer.error_message
         assert seen == []
 
-    run(story)
+    run(scenario)
 
 
 def test_the_leader_does_not_connect_to_a_known_voter_at_another_address(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         node = await cluster()
         await come_up(node, 2, controller_port=CONTROLLERS_PORT)
         add = AddRaftVoterRequest(
@@ -431,14 +431,14 @@ def test_the_leader_does_not_connect_to_a_known_voter_at_another_address(
 
         assert answer.error_code == ErrorCode.DUPLICATE_VOTER and seen == []
 
-    run(story)
+    run(scenario)
 
 
 @pytest.mark.parametrize("host", ["host2", "controller2"])
 def test_the_leader_connects_to_a_new_voter_at_its_listener_for_controllers(
     host: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         node = await cluster()
         await come_up(node, 2, controller_port=CONTROLLERS_PORT)
         seen = watch_the_controller(node, monkeypatch)
@@ -457,4 +457,4 @@ def test_the_leader_connects_to_a_new_voter_at_its_listener_for_controllers(
         assert (host, CONTROLLERS_PORT) in seen
         assert 2 in {voter.voter_id for voter in node.metadata.image.voters}
 
-    run(story)
+    run(scenario)

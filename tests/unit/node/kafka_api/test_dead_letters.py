@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -28,7 +29,7 @@ DLQ = LogConfig(errors_deadletterqueue_group_enable=True)
 
 
 class Letters:
-    """The means of a node to write dead letters in a ShareWorld, with failures that a test orders."""
+    """The parts of a node that write dead letters in a ShareWorld; a test can make them fail."""
 
     def __init__(self) -> None:
         self.world: ShareWorld
@@ -45,6 +46,7 @@ class Letters:
         self.fails = False
         self.corrupt = b""  # batches with these origins, "topic:partition", are damaged in flight
         self.producer_failures = 0  # the number of requests for a producer id that fail
+        self.ahead_ms = 0  # the clock of this node is ahead of that of the topic's leader
 
     def destination(self, group: str, settings: DeadLetterSettings, partition: int) -> Destination | None:
         return find_destination(
@@ -110,58 +112,57 @@ class Letters:
             create_topic=self.create,
             next_producer_id=self.producer,
             produce=self.produce,
-            clock=_Later(self),  # type: ignore[arg-type]
+            clock=_WorldClock(self),  # type: ignore[arg-type]
             in_thread=asyncio.to_thread,
             sleep=self.sleep,
             chance=lambda: 0.5,
         )
 
 
-class _Later:
+class _WorldClock:
     """The clock of a world that is created later."""
 
     def __init__(self, letters: Letters) -> None:
         self._letters = letters
 
     def now_ms(self) -> int:
-        return self._letters.world.clock.now_ms()
+        return self._letters.world.clock.now_ms() + self._letters.ahead_ms
 
 
-Story = Callable[[ShareWorld, Letters], Coroutine[Any, Any, None]]
+Scenario = Callable[[ShareWorld, Letters], Coroutine[Any, Any, None]]
 
 
-def tell(story: Story, **own: str) -> None:
+def play_with_letters(scenario: Scenario, **own: str) -> None:
     """Play a scenario of a group with the dead letter topic dlq.t, in which a member holds four records."""
     letters = Letters()
 
-    async def told(world: ShareWorld) -> None:
+    async def prepared(world: ShareWorld) -> None:
         letters.world = world
         world.own |= {"errors.deadletterqueue.topic.name": "dlq.t", **own}
         world.create_topic()
         await world.ready("m1")
         for number in range(4):
             world.append(value=b"value %d" % number)
-        got = only(await world.fetch("m1", 2))
-        assert sum(last - first + 1 for first, last, _ in acquired(got)) == 4
-        await story(world, letters)
+        fetched = only(await world.fetch("m1", 2))
+        assert sum(last - first + 1 for first, last, _ in acquired(fetched)) == 4
+        await scenario(world, letters)
 
-    play(told, dead_letters=letters.parts())
+    play(prepared, dead_letters=letters.parts())
 
 
 async def hold_all(world: ShareWorld, member: str, topic_id: bytes, partitions: int) -> None:
     """Let a member acquire the records of `partitions` partitions."""
     await world.fetch(member, 0, *range(partitions), topic_id=topic_id, max_records=0)
     await world.fetch(member, 1, topic_id=topic_id)
-    await world.rest()
+    await world.run_pending()
     await world.fetch(member, 2, topic_id=topic_id)
 
 
 async def written_or_given_up(world: ShareWorld) -> None:
     """Wait until all dead letters are written or given up."""
-    for _ in range(400):
+    await asyncio.sleep(0.005)
+    while any(led.is_awaiting_letters for led in world.shares.share_partitions.values()):
         await asyncio.sleep(0.005)
-        if not any(led.is_awaiting_letters for led in world.shares.share_partitions.values()):
-            break
 
 
 async def written(world: ShareWorld, topic: str = "dlq.t") -> list[Record]:
@@ -194,7 +195,7 @@ def last_write(world: ShareWorld) -> WriteState:
 
 
 def test_rejected_records_are_archived_once_their_letters_are_written() -> None:
-    async def story(world: ShareWorld, letters: Letters) -> None:
+    async def scenario(world: ShareWorld, letters: Letters) -> None:
         world.create_topic("dlq.t", config=DLQ)
 
         await world.acknowledge(
@@ -220,11 +221,11 @@ def test_rejected_records_are_archived_once_their_letters_are_written() -> None:
         counts = world.shares.counters.dead_letters[GROUP]
         assert (counts.records, counts.produces, counts.failed_produces) == (2, 1, 0)
 
-    tell(story)
+    play_with_letters(scenario)
 
 
 def test_letters_have_the_contents_of_the_records_if_the_group_wants_them() -> None:
-    async def story(world: ShareWorld, letters: Letters) -> None:
+    async def scenario(world: ShareWorld, letters: Letters) -> None:
         world.create_topic("dlq.t", config=DLQ)
 
         await world.acknowledge("m1", 3, [(1, 2, [REJECT])])
@@ -232,11 +233,11 @@ def test_letters_have_the_contents_of_the_records_if_the_group_wants_them() -> N
         found = await written(world)
         assert [(one.key, one.value) for one in found] == [(b"key", b"value 1"), (b"key", b"value 2")]
 
-    tell(story, **{"errors.deadletterqueue.copy.record.enable": "true"})
+    play_with_letters(scenario, **{"errors.deadletterqueue.copy.record.enable": "true"})
 
 
 def test_a_record_whose_last_lock_expires_has_a_letter_too() -> None:
-    async def story(world: ShareWorld, letters: Letters) -> None:
+    async def scenario(world: ShareWorld, letters: Letters) -> None:
         world.create_topic("dlq.t", config=DLQ)
         await world.acknowledge("m1", 3, [(0, 3, [RELEASE])])
         await world.fetch("m1", 4)
@@ -250,31 +251,33 @@ def test_a_record_whose_last_lock_expires_has_a_letter_too() -> None:
             b"Offset delivery count exceeded the threshold."
         }
 
-    tell(story, **{"share.delivery.count.limit": "2", "share.record.lock.duration.ms": "15000"})
+    play_with_letters(
+        scenario, **{"share.delivery.count.limit": "2", "share.record.lock.duration.ms": "15000"}
+    )
 
 
 def test_a_missing_dead_letter_topic_is_created_if_the_cluster_allows_it() -> None:
-    async def story(world: ShareWorld, letters: Letters) -> None:
+    async def scenario(world: ShareWorld, letters: Letters) -> None:
         letters.may_create = True
 
         await world.acknowledge("m1", 3, [(0, 3, [REJECT])])
-        await world.rest()
+        await world.run_pending()
 
         assert offsets(await written(world)) == [0, 1, 2, 3]
         assert letters.created == ["dlq.t"]
 
-    tell(story)
+    play_with_letters(scenario)
 
 
 def test_without_a_topic_records_are_archived_after_some_attempts_and_the_log_says_so(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    async def story(world: ShareWorld, letters: Letters) -> None:
+    async def scenario(world: ShareWorld, letters: Letters) -> None:
         await world.acknowledge("m1", 3, [(0, 1, [REJECT])])
-        await asyncio.sleep(0.05)
+        await written_or_given_up(world)
         assert letters.pauses == [1.0, 2.0, 4.0, 8.0]
         await world.acknowledge("m1", 4, [(2, 3, [REJECT])])
-        await asyncio.sleep(0.05)
+        await written_or_given_up(world)
         assert letters.pauses == [1.0, 2.0, 4.0, 8.0]  # for a minute only one attempt is made
         assert [tuple(one) for one in last_write(world).batches] == [(2, 3, 4, 1)]
         assert world.shares.counters.dead_letters[GROUP].failed_produces == 2
@@ -284,15 +287,15 @@ def test_without_a_topic_records_are_archived_after_some_attempts_and_the_log_sa
         assert acquired(only(await world.fetch("m1", 5))) == [(4, 5, 1)]
 
     with caplog.at_level(logging.ERROR):
-        tell(story)
+        play_with_letters(scenario)
 
 
 def test_a_topic_that_is_not_for_dead_letters_gets_none(caplog: pytest.LogCaptureFixture) -> None:
-    async def story(world: ShareWorld, letters: Letters) -> None:
+    async def scenario(world: ShareWorld, letters: Letters) -> None:
         world.create_topic("dlq.t", config=LogConfig())
         for offset in range(4):
             await world.acknowledge("m1", 3 + offset, [(offset, offset, [REJECT])])
-            await asyncio.sleep(0.02)
+            await written_or_given_up(world)
 
         assert await written(world) == []
         assert letters.pauses == []
@@ -301,12 +304,12 @@ def test_a_topic_that_is_not_for_dead_letters_gets_none(caplog: pytest.LogCaptur
         assert last_write(world).start_offset == 4
 
     with caplog.at_level(logging.ERROR):
-        tell(story)
+        play_with_letters(scenario)
 
 
 @pytest.mark.parametrize("failures", [1, MAX_ATTEMPTS - 1])
 def test_letters_with_a_passing_failure_are_retried(failures: int) -> None:
-    async def story(world: ShareWorld, letters: Letters) -> None:
+    async def scenario(world: ShareWorld, letters: Letters) -> None:
         world.create_topic("dlq.t", config=DLQ)
         letters.failures = [ErrorCode.NOT_LEADER_OR_FOLLOWER] * failures
 
@@ -316,11 +319,11 @@ def test_letters_with_a_passing_failure_are_retried(failures: int) -> None:
         counts = world.shares.counters.dead_letters[GROUP]
         assert (counts.produces, counts.failed_produces) == (failures + 1, 0)
 
-    tell(story)
+    play_with_letters(scenario)
 
 
 def test_a_batch_whose_response_is_lost_is_written_once() -> None:
-    async def story(world: ShareWorld, letters: Letters) -> None:
+    async def scenario(world: ShareWorld, letters: Letters) -> None:
         world.create_topic("dlq.t", config=DLQ)
         letters.answers_lost = 3
 
@@ -328,17 +331,21 @@ def test_a_batch_whose_response_is_lost_is_written_once() -> None:
 
         assert offsets(await written(world)) == [0, 1, 2, 3]
 
-    tell(story)
+    play_with_letters(scenario)
 
 
 @pytest.mark.parametrize(
     ("failures", "pauses"),
-    [([ErrorCode.NOT_ENOUGH_REPLICAS] * MAX_ATTEMPTS, MAX_ATTEMPTS - 1), ([ErrorCode.INVALID_RECORD], 0)],
+    [
+        ([ErrorCode.NOT_ENOUGH_REPLICAS] * MAX_ATTEMPTS, MAX_ATTEMPTS - 1),
+        ([ErrorCode.INVALID_RECORD], 0),
+        ([ErrorCode.INVALID_TIMESTAMP] * 2, 0),
+    ],
 )
 def test_letters_with_a_lasting_failure_are_given_up(
     failures: list[ErrorCode], pauses: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def story(world: ShareWorld, letters: Letters) -> None:
+    async def scenario(world: ShareWorld, letters: Letters) -> None:
         world.create_topic("dlq.t", config=DLQ)
         letters.failures = list(failures)
 
@@ -351,11 +358,11 @@ def test_letters_with_a_lasting_failure_are_given_up(
         assert failures[0].name in caplog.text
 
     with caplog.at_level(logging.ERROR):
-        tell(story)
+        play_with_letters(scenario)
 
 
 def test_a_topic_that_rejects_the_contents_of_records_gets_letters_without_them() -> None:
-    async def story(world: ShareWorld, letters: Letters) -> None:
+    async def scenario(world: ShareWorld, letters: Letters) -> None:
         world.create_topic("dlq.t", config=DLQ)
         letters.failures = [ErrorCode.INVALID_RECORD]
 
@@ -364,29 +371,71 @@ def test_a_topic_that_rejects_the_contents_of_records_gets_letters_without_them(
         found = await written(world)
         assert (offsets(found), {one.value for one in found}) == ([0, 1, 2, 3], {None})
 
-    tell(story, **{"errors.deadletterqueue.copy.record.enable": "true"})
+    play_with_letters(scenario, **{"errors.deadletterqueue.copy.record.enable": "true"})
+
+
+@pytest.mark.parametrize("hours", [-2, 2])
+def test_a_leader_whose_clock_differs_gets_letters_without_a_time(hours: int) -> None:
+    async def scenario(world: ShareWorld, letters: Letters) -> None:
+        world.create_topic("dlq.t", config=replace(DLQ, message_timestamp_before_max_ms=3_600_000))
+        letters.ahead_ms = hours * 3_600_000
+
+        await world.acknowledge("m1", 3, [(0, 3, [REJECT])])
+
+        found = await written(world)
+        assert [(one.value, one.timestamp) for one in found] == [(b"value %d" % at, -1) for at in range(4)]
+        assert world.shares.counters.dead_letters[GROUP].failed_produces == 0
+
+    play_with_letters(scenario, **{"errors.deadletterqueue.copy.record.enable": "true"})
+
+
+def test_a_topic_that_rejects_copies_for_their_times_gets_letters_without_them() -> None:
+    async def scenario(world: ShareWorld, letters: Letters) -> None:
+        world.create_topic("dlq.t", config=DLQ)
+        letters.failures = [ErrorCode.INVALID_TIMESTAMP] * 2
+
+        await world.acknowledge("m1", 3, [(0, 3, [REJECT])])
+
+        found = await written(world)
+        assert (offsets(found), {one.value for one in found}) == ([0, 1, 2, 3], {None})
+
+    play_with_letters(scenario, **{"errors.deadletterqueue.copy.record.enable": "true"})
+
+
+@pytest.mark.parametrize("refusal", [ErrorCode.INVALID_RECORD, ErrorCode.INVALID_TIMESTAMP])
+def test_the_last_attempt_is_repeated_without_what_the_topic_rejects(refusal: ErrorCode) -> None:
+    async def scenario(world: ShareWorld, letters: Letters) -> None:
+        world.create_topic("dlq.t", config=DLQ)
+        letters.failures = [*[ErrorCode.NOT_LEADER_OR_FOLLOWER] * (MAX_ATTEMPTS - 1), refusal]
+
+        await world.acknowledge("m1", 3, [(0, 3, [REJECT])])
+
+        assert offsets(await written(world)) == [0, 1, 2, 3]
+        assert len(letters.pauses) == MAX_ATTEMPTS - 1
+
+    play_with_letters(scenario, **{"errors.deadletterqueue.copy.record.enable": "true"})
 
 
 def test_a_recreated_topic_gets_the_letters_for_the_deleted_one() -> None:
-    async def story(world: ShareWorld, letters: Letters) -> None:
+    async def scenario(world: ShareWorld, letters: Letters) -> None:
         world.create_topic("dlq.t", config=DLQ)
         letters.failures = [ErrorCode.NOT_LEADER_OR_FOLLOWER]
 
-        def make_anew() -> None:
+        def create_again() -> None:
             world.delete_topic("dlq.t")
             world.create_topic("dlq.t", config=DLQ, topic_id=b"another".ljust(16, b"."))
 
-        letters.meanwhile = make_anew
+        letters.meanwhile = create_again
 
         await world.acknowledge("m1", 3, [(0, 3, [REJECT])])
 
         assert offsets(await written(world)) == [0, 1, 2, 3]
 
-    tell(story)
+    play_with_letters(scenario)
 
 
 def test_batches_respect_the_limit_of_the_dead_letter_topic() -> None:
-    async def story(world: ShareWorld, letters: Letters) -> None:
+    async def scenario(world: ShareWorld, letters: Letters) -> None:
         small = LogConfig(errors_deadletterqueue_group_enable=True, max_message_bytes=400)
         world.create_topic("dlq.t", config=small)
 
@@ -395,12 +444,12 @@ def test_batches_respect_the_limit_of_the_dead_letter_topic() -> None:
         assert offsets(await written(world)) == [0, 1, 2, 3]
         assert world.shares.counters.dead_letters[GROUP].produces > 1
 
-    tell(story)
+    play_with_letters(scenario)
 
 
 @pytest.mark.parametrize("max_message_bytes", [100, 0])
 def test_a_topic_that_accepts_no_letter_at_all_delays_no_other(max_message_bytes: int) -> None:
-    async def story(world: ShareWorld, letters: Letters) -> None:
+    async def scenario(world: ShareWorld, letters: Letters) -> None:
         tiny = LogConfig(errors_deadletterqueue_group_enable=True, max_message_bytes=max_message_bytes)
         world.create_topic("dlq.t", config=tiny)
 
@@ -409,19 +458,20 @@ def test_a_topic_that_accepts_no_letter_at_all_delays_no_other(max_message_bytes
         assert await written(world) == []
         assert last_write(world).start_offset == 4
 
-    tell(story)
+    play_with_letters(scenario)
 
 
 def test_requests_to_an_unavailable_coordinator_are_retried() -> None:
-    async def story(world: ShareWorld, letters: Letters) -> None:
+    async def scenario(world: ShareWorld, letters: Letters) -> None:
         world.create_topic("dlq.t", config=DLQ)
-        world.persister.goes_on.clear()
+        world.persister.may_proceed.clear()
         acknowledged = asyncio.ensure_future(world.acknowledge("m1", 3, [(0, 3, [REJECT])]))
-        await world.rest()
-        world.persister.goes_on.set()
+        await world.run_pending()
+        world.persister.may_proceed.set()
         await acknowledged
         world.persister.error = ErrorCode.COORDINATOR_NOT_AVAILABLE
-        await asyncio.sleep(0.05)
+        while notes(world).count(True) < 2:
+            await asyncio.sleep(0.001)
         assert world.partition("dlq.t").log.log_end_offset == 0  # nothing is sent before its note is written
 
         world.persister.error = ErrorCode.NONE
@@ -430,15 +480,15 @@ def test_requests_to_an_unavailable_coordinator_are_retried() -> None:
         written_notes = [write.dead_letters for write in world.persister.written if write.dead_letters]
         assert len(written_notes) > len(set(written_notes)) == 2  # always the same note, until it is written
 
-    tell(story)
+    play_with_letters(scenario)
 
 
 def test_a_batch_with_false_offsets_blocks_no_other_letters() -> None:
-    async def story(world: ShareWorld, letters: Letters) -> None:
+    async def scenario(world: ShareWorld, letters: Letters) -> None:
         world.create_topic("dlq.t", config=DLQ)
         world.partition().log.config = LogConfig(validate_records=False)
-        lie = build_batch([Record(0, 0, None, b"value")] * 600, base_offset=0, last_offset=599)
-        world.partition().append_as_leader(lie, required_acks=1, now_ms=0, produce_version=9)
+        false_batch = build_batch([Record(0, 0, None, b"value")] * 600, base_offset=0, last_offset=599)
+        world.partition().append_as_leader(false_batch, required_acks=1, now_ms=0, produce_version=9)
         assert acquired(only(await world.fetch("m1", 3, max_records=1_000))) == [(4, 603, 1)]
 
         await world.acknowledge("m1", 4, [(0, 3, [ACCEPT]), (4, 603, [REJECT])])
@@ -446,13 +496,13 @@ def test_a_batch_with_false_offsets_blocks_no_other_letters() -> None:
         assert offsets(await written(world)) == [4]
         assert last_write(world).start_offset == 604
 
-    tell(story)
+    play_with_letters(scenario)
 
 
 def test_at_most_one_batch_of_letters_is_written_for_offsets_that_the_log_loses_meanwhile(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    async def story(world: ShareWorld, letters: Letters) -> None:
+    async def scenario(world: ShareWorld, letters: Letters) -> None:
         world.create_topic("dlq.t", config=DLQ)
         partition = world.partition()
         partition.log.config = LogConfig(validate_records=False)
@@ -472,12 +522,12 @@ def test_at_most_one_batch_of_letters_is_written_for_offsets_that_the_log_loses_
         assert f"from offset {4 + MAX_LETTERS} to 2003" in caplog.text
 
     with caplog.at_level(logging.ERROR):
-        tell(story, **{"errors.deadletterqueue.copy.record.enable": "true"})
+        play_with_letters(scenario, **{"errors.deadletterqueue.copy.record.enable": "true"})
 
 
 @pytest.mark.parametrize("letter_partitions", [1, 200], ids=["one partition", "many partitions"])
 def test_an_unreachable_topic_delays_the_letters_of_no_other(letter_partitions: int) -> None:
-    async def story(world: ShareWorld, letters: Letters) -> None:
+    async def scenario(world: ShareWorld, letters: Letters) -> None:
         world.create_topic("dlq.t", partitions=letter_partitions, config=DLQ)
         world.create_topic("dlq.other", config=DLQ)
         many = world.create_topic("many", partitions=200).topic_id
@@ -494,26 +544,20 @@ def test_an_unreachable_topic_delays_the_letters_of_no_other(letter_partitions: 
 
         await world.acknowledge("m3", 3, [(0, 0, [REJECT])], topic_id=other)
 
-        for _ in range(100):
+        while not world.partition("dlq.other").log.log_end_offset:
             await asyncio.sleep(0.01)
-            if world.partition("dlq.other").log.log_end_offset:
-                break
-        assert world.partition("dlq.other").log.log_end_offset == 1
         letters.hangs = ""
         letters.released.set()
         await world.acknowledge("m1", 3, [(0, 3, [ACCEPT])])
-        for _ in range(1_000):
-            await asyncio.sleep(0.01)
-            if not any(led.is_awaiting_letters for led in world.shares.share_partitions.values()):
-                break
+        await written_or_given_up(world)
         logs = [world.partition("dlq.t", index).log for index in range(letter_partitions)]
         assert sum(one.log_end_offset for one in logs) == 200
 
-    tell(story)
+    play_with_letters(scenario)
 
 
 def test_share_partitions_whose_letters_go_to_one_partition_make_attempts_together() -> None:
-    async def story(world: ShareWorld, letters: Letters) -> None:
+    async def scenario(world: ShareWorld, letters: Letters) -> None:
         world.create_topic("dlq.t", config=DLQ)
         many = world.create_topic("many", partitions=40).topic_id
         for index in range(40):
@@ -524,20 +568,17 @@ def test_share_partitions_whose_letters_go_to_one_partition_make_attempts_togeth
         for epoch, index in enumerate(range(40), 3):
             await world.acknowledge("m2", epoch, [(0, 0, [REJECT])], partition=index, topic_id=many)
 
-        for _ in range(500):
-            await asyncio.sleep(0.01)
-            if not any(led.is_awaiting_letters for led in world.shares.share_partitions.values()):
-                break
+        await written_or_given_up(world)
         counts = world.shares.counters.dead_letters[GROUP]
         assert counts.failed_produces == 40  # each gives up
         assert counts.produces < 40 * MAX_ATTEMPTS / 2
         assert world.shares.view(world.key(), 1) is not None
 
-    tell(story)
+    play_with_letters(scenario)
 
 
 def test_a_batch_that_its_leader_rejects_costs_other_batches_no_attempts() -> None:
-    async def story(world: ShareWorld, letters: Letters) -> None:
+    async def scenario(world: ShareWorld, letters: Letters) -> None:
         world.create_topic("dlq.t", config=DLQ)
         many = world.create_topic("many", partitions=9).topic_id
         for index in range(9):
@@ -555,14 +596,14 @@ def test_a_batch_that_its_leader_rejects_costs_other_batches_no_attempts() -> No
         assert world.shares.counters.dead_letters[GROUP].failed_produces == 1
         assert letters.pauses == [1.0, 2.0, 4.0, 8.0]
 
-    tell(story)
+    play_with_letters(scenario)
 
 
 @pytest.mark.parametrize("fails_first", ["controller", "batch"])
 def test_after_letters_are_given_up_the_next_ones_have_all_attempts(fails_first: str) -> None:
     """Only a missing topic limits the attempts to one, for a minute."""
 
-    async def story(world: ShareWorld, letters: Letters) -> None:
+    async def scenario(world: ShareWorld, letters: Letters) -> None:
         world.create_topic("dlq.t", config=DLQ)
         if fails_first == "batch":
             letters.failures = [ErrorCode.INVALID_RECORD]
@@ -580,28 +621,31 @@ def test_after_letters_are_given_up_the_next_ones_have_all_attempts(fails_first:
 
         assert offsets(await written(world)) == [1]
 
-    tell(story)
+    play_with_letters(scenario)
 
 
 @pytest.mark.parametrize("error", [ErrorCode.NETWORK_EXCEPTION, ErrorCode.REQUEST_TIMED_OUT])
 def test_a_coordinator_out_of_reach_is_not_taken_for_the_topic(error: ErrorCode) -> None:
-    async def story(world: ShareWorld, letters: Letters) -> None:
+    async def scenario(world: ShareWorld, letters: Letters) -> None:
         world.create_topic("dlq.t", config=DLQ)
         await world.acknowledge("m1", 3, [(0, 3, [REJECT])])
         world.persister.error = error
-        await asyncio.sleep(0.05)
 
-        view = world.shares.view(world.key(), 1)
+        def failure() -> int | None:
+            view = world.shares.view(world.key(), 1)
+            return None if view is None else view.letter_failure
 
-        assert view is not None and view.letter_failure == ErrorCode.COORDINATOR_NOT_AVAILABLE
+        while failure() == ErrorCode.NONE:
+            await asyncio.sleep(0.001)
+        assert failure() == ErrorCode.COORDINATOR_NOT_AVAILABLE
         world.persister.error = ErrorCode.NONE
         assert offsets(await written(world)) == [0, 1, 2, 3]
 
-    tell(story)
+    play_with_letters(scenario)
 
 
-def test_the_reason_why_letters_are_not_written_is_logged_until_one_is() -> None:
-    async def story(world: ShareWorld, letters: Letters) -> None:
+def test_the_reason_why_letters_are_not_written_is_shown_until_one_is() -> None:
+    async def scenario(world: ShareWorld, letters: Letters) -> None:
         def failure() -> int:
             view = world.shares.view(world.key(), 1)
             assert view is not None
@@ -621,11 +665,11 @@ def test_the_reason_why_letters_are_not_written_is_logged_until_one_is() -> None
         await written(world)
         assert failure() == ErrorCode.NONE
 
-    tell(story)
+    play_with_letters(scenario)
 
 
 def test_letters_given_up_count_as_lost_until_the_setting_is_removed() -> None:
-    async def story(world: ShareWorld, letters: Letters) -> None:
+    async def scenario(world: ShareWorld, letters: Letters) -> None:
         world.create_topic("dlq.t", config=DLQ)
         led = world.shares.share_partitions[world.key()]
         letters.failures = [ErrorCode.NOT_ENOUGH_REPLICAS] * MAX_ATTEMPTS
@@ -639,19 +683,19 @@ def test_letters_given_up_count_as_lost_until_the_setting_is_removed() -> None:
         assert (led.letter_failure, led.letters_lost) == (ErrorCode.NOT_ENOUGH_REPLICAS, True)
         assert 0 < led.letter_failed_s <= asyncio.get_running_loop().time()
 
-        world.persister.goes_on.clear()
+        world.persister.may_proceed.clear()
         rejection = asyncio.ensure_future(world.acknowledge("m1", 4, [(1, 1, [REJECT])]))
-        await world.rest()
+        await world.run_pending()
         world.own["errors.deadletterqueue.topic.name"] = ""
-        world.persister.goes_on.set()
+        world.persister.may_proceed.set()
         await rejection
         await written_or_given_up(world)
         assert (led.letter_failure, led.letters_lost) == (ErrorCode.NONE, False)
 
-    tell(story)
+    play_with_letters(scenario)
 
 
-@pytest.mark.parametrize("fails", ["read_sources", "fitting", "letter_batch"])
+@pytest.mark.parametrize("fails", ["read_sources", "take_fitting", "letter_batch"])
 def test_unexpected_records_are_archived_and_the_node_goes_on(
     fails: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -660,7 +704,7 @@ def test_unexpected_records_are_archived_and_the_node_goes_on(
 
     monkeypatch.setattr(dead_letter_queue, fails, fail)
 
-    async def story(world: ShareWorld, letters: Letters) -> None:
+    async def scenario(world: ShareWorld, letters: Letters) -> None:
         world.create_topic("dlq.t", config=DLQ)
 
         await world.acknowledge("m1", 3, [(0, 3, [REJECT])])
@@ -670,11 +714,11 @@ def test_unexpected_records_are_archived_and_the_node_goes_on(
         assert last_write(world).start_offset == 4 and notes(world)[-1] is False
         assert world.shares.counters.dead_letters[GROUP].failed_produces == (fails != "read_sources")
 
-    tell(story, **{"errors.deadletterqueue.copy.record.enable": "true"})
+    play_with_letters(scenario, **{"errors.deadletterqueue.copy.record.enable": "true"})
 
 
 def test_the_last_member_may_go_before_the_letters_are_written() -> None:
-    async def story(world: ShareWorld, letters: Letters) -> None:
+    async def scenario(world: ShareWorld, letters: Letters) -> None:
         world.create_topic("dlq.t", config=DLQ)
         letters.failures = [ErrorCode.NOT_LEADER_OR_FOLLOWER] * 2
 
@@ -682,10 +726,10 @@ def test_the_last_member_may_go_before_the_letters_are_written() -> None:
         world.shares.connection_closed(1)
 
         assert offsets(await written(world)) == [0, 1, 2, 3]
-        await world.rest()
+        await world.run_pending()
         assert not world.shares.share_partitions
 
-    tell(story)
+    play_with_letters(scenario)
 
 
 @pytest.mark.parametrize("partition", [0, 1])
@@ -695,55 +739,55 @@ def test_a_member_that_joins_while_letters_are_owed_has_the_state_read_again(par
     A member that reads another partition would not get the letters of this one written.
     """
 
-    async def story(world: ShareWorld, letters: Letters) -> None:
-        world.persister.goes_on.clear()
+    async def scenario(world: ShareWorld, letters: Letters) -> None:
+        world.persister.may_proceed.clear()
         rejection = asyncio.ensure_future(world.acknowledge("m1", 3, [(0, 3, [REJECT])]))
-        await world.rest()
+        await world.run_pending()
         ended = asyncio.ensure_future(world.fetch("m1", -1))
-        await world.rest()
+        await world.run_pending()
         reads = len(world.persister.reads)
 
-        coming = asyncio.ensure_future(world.fetch("m2", 0, partition))
-        await world.rest()
-        world.persister.goes_on.set()
-        await asyncio.gather(rejection, ended, coming)
+        fetching = asyncio.ensure_future(world.fetch("m2", 0, partition))
+        await world.run_pending()
+        world.persister.may_proceed.set()
+        await asyncio.gather(rejection, ended, fetching)
         await world.fetch("m2", 1)
 
         assert world.key() in {one.key for one in world.persister.reads[reads:]}
 
-    tell(story)
+    play_with_letters(scenario)
 
 
 def test_no_letter_is_sent_while_a_rejection_is_being_written() -> None:
-    async def story(world: ShareWorld, letters: Letters) -> None:
+    async def scenario(world: ShareWorld, letters: Letters) -> None:
         world.create_topic("dlq.t", config=DLQ)
-        world.persister.goes_on.clear()
+        world.persister.may_proceed.clear()
         tasks = len(asyncio.all_tasks())
         rejection = asyncio.ensure_future(world.acknowledge("m1", 3, [(0, 1, [REJECT])]))
-        await world.rest()
+        await world.run_pending()
 
         world.shares.expire(world.key())  # another lock may expire meanwhile
-        await world.rest()
+        await world.run_pending()
 
         assert len(asyncio.all_tasks()) == tasks + 2, "there is a task besides the request and the write"
-        world.persister.goes_on.set()
+        world.persister.may_proceed.set()
         await rejection
         assert len(await written(world)) == 2
 
-    tell(story)
+    play_with_letters(scenario)
 
 
 @pytest.mark.parametrize(
-    ("batches", "unobeyed"),
+    ("batches", "ignored"),
     [([(0, 0, [REJECT]), (1, 3, [ACCEPT])], 1), ([(0, 3, [REJECT, ACCEPT, 0, REJECT])], 2)],
     ids=["batches", "types"],
 )
 def test_a_cluster_at_a_level_without_dead_letters_logs_the_records_that_it_archives(
-    batches: list[tuple[int, int, list[int]]], unobeyed: int, caplog: pytest.LogCaptureFixture
+    batches: list[tuple[int, int, list[int]]], ignored: int, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The share.version of an upgraded cluster may stay 1 until it is raised."""
 
-    async def story(world: ShareWorld, letters: Letters) -> None:
+    async def scenario(world: ShareWorld, letters: Letters) -> None:
         world.create_topic("dlq.t", config=DLQ)
         world.has_dead_letters = False
         await world.fetch("m1", 3)
@@ -753,45 +797,47 @@ def test_a_cluster_at_a_level_without_dead_letters_logs_the_records_that_it_arch
         assert await written(world) == []
         assert world.persister.written[0].start_offset == 0
         assert {state for write in world.persister.written for _, _, state, _ in write.batches} == {2, 4}
-        assert world.shares.counters.dead_letters[GROUP].unobeyed == unobeyed
+        assert world.shares.counters.dead_letters[GROUP].ignored == ignored
         await world.fetch("m1", 5)
         assert caplog.text.count("kafka-features upgrade --feature share.version=2") == 1
         world.clock.advance(60_000)
         await world.fetch("m1", 6)
-        assert f"{unobeyed} of its records were archived without dead letters" in caplog.text
+        assert f"{ignored} of its records were archived without dead letters" in caplog.text
 
         world.has_dead_letters = True  # it was raised
         world.append(value=b"value 4")
         assert acquired(only(await world.fetch("m1", 7))) == [(4, 4, 1)]
         await world.acknowledge("m1", 8, [(4, 4, [REJECT])])
         assert offsets(await written(world)) == [4]
-        assert world.shares.counters.dead_letters[GROUP].unobeyed == unobeyed
+        assert world.shares.counters.dead_letters[GROUP].ignored == ignored
 
     with caplog.at_level(logging.ERROR):
-        tell(story)
+        play_with_letters(scenario)
 
 
 def test_an_expired_lock_is_counted_if_the_cluster_has_no_dead_letters() -> None:
-    async def story(world: ShareWorld, letters: Letters) -> None:
+    async def scenario(world: ShareWorld, letters: Letters) -> None:
         world.has_dead_letters = False
         await world.acknowledge("m1", 3, [(0, 3, [RELEASE])])
         await world.fetch("m1", 4)
 
         world.clock.advance(15_000)
         world.shares.expire(world.key())
-        await world.rest()
+        await world.run_pending()
 
-        assert world.shares.counters.dead_letters[GROUP].unobeyed == 4
+        assert world.shares.counters.dead_letters[GROUP].ignored == 4
 
-    tell(story, **{"share.delivery.count.limit": "2", "share.record.lock.duration.ms": "15000"})
+    play_with_letters(
+        scenario, **{"share.delivery.count.limit": "2", "share.record.lock.duration.ms": "15000"}
+    )
 
 
 def test_a_group_without_the_setting_archives_rejected_records() -> None:
-    async def story(world: ShareWorld, letters: Letters) -> None:
+    async def scenario(world: ShareWorld, letters: Letters) -> None:
         await world.acknowledge("m1", 3, [(0, 3, [REJECT])])
-        await world.rest()
+        await world.run_pending()
 
         [write] = world.persister.written
         assert [tuple(one) for one in write.batches] == [(0, 3, 4, 1)]
 
-    tell(story, **{"errors.deadletterqueue.topic.name": ""})
+    play_with_letters(scenario, **{"errors.deadletterqueue.topic.name": ""})

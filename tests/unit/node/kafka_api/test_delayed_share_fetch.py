@@ -18,7 +18,7 @@ from ottla.node.share.read_delays import ReadDelays, read_delays
 from ottla.node.share.share_fetch import ShareFetch
 from ottla.node.wire.messages.share_fetch import ShareFetchResponse
 from tests.unit.node.kafka_api.share_world import ShareWorld, acquired, play
-from tests.unit.node.kafka_api.test_share_fetch import only
+from tests.unit.node.kafka_api.test_share_fetch import LONG_MS, only
 
 DAY_MS = 86_400_000
 PIECE = 10
@@ -40,7 +40,7 @@ def append(world: ShareWorld, *waits_ms: int, index: int = 0) -> None:
     )
 
 
-def given(answer: ShareFetchResponse) -> list[tuple[int, int, int]]:
+def acquired_in(answer: ShareFetchResponse) -> list[tuple[int, int, int]]:
     return acquired(only(answer)) if answer.responses else []
 
 
@@ -48,11 +48,11 @@ def raise_the_limit(world: ShareWorld) -> None:
     world.partition().log.config = delays(100)
 
 
-def delay_no_more(world: ShareWorld) -> None:
+def remove_delay(world: ShareWorld) -> None:
     world.partition().log.config = LogConfig()
 
 
-def delete_what_waits(world: ShareWorld) -> None:
+def delete_delayed(world: ShareWorld) -> None:
     world.partition().delete_records_before(11)
 
 
@@ -60,25 +60,25 @@ def delete_what_waits(world: ShareWorld) -> None:
     ("change", "expected"),
     [
         (raise_the_limit, [(11, 11, 1)]),
-        (delay_no_more, [(0, 9, 1), (10, 10, 1), (11, 11, 1)]),
-        (delete_what_waits, [(11, 11, 1)]),
+        (remove_delay, [(0, 9, 1), (10, 10, 1), (11, 11, 1)]),
+        (delete_delayed, [(11, 11, 1)]),
     ],
 )
 def test_with_too_many_waiting_records_a_change_of_the_topic_takes_effect(
     change: Callable[[ShareWorld], None], expected: list[tuple[int, int, int]]
 ) -> None:
-    async def story(world: ShareWorld) -> None:
+    async def scenario(world: ShareWorld) -> None:
         world.create_topic(config=delays(10))
         await world.ready()
         for waits_ms in ([DAY_MS] * 10, [DAY_MS], [0]):
             append(world, *waits_ms)
-        assert not given(await world.fetch("m1", 2, max_wait_ms=10))
+        assert not acquired_in(await world.fetch("m1", 2, max_wait_ms=10))
 
         change(world)
 
-        assert [one for epoch in (3, 4, 5) for one in given(await fetch_some(world, epoch))] == expected
+        assert [one for epoch in (3, 4, 5) for one in acquired_in(await fetch_some(world, epoch))] == expected
 
-    play(story)
+    play(scenario)
 
 
 async def fetch_some(world: ShareWorld, epoch: int) -> ShareFetchResponse:
@@ -86,7 +86,7 @@ async def fetch_some(world: ShareWorld, epoch: int) -> ShareFetchResponse:
 
 
 def test_records_that_are_deleted_while_they_wait_take_no_memory() -> None:
-    async def story(world: ShareWorld) -> None:
+    async def scenario(world: ShareWorld) -> None:
         world.create_topic(config=delays(10_000))
         await world.ready()
         before_bytes = world.shares.used_bytes
@@ -100,11 +100,11 @@ def test_records_that_are_deleted_while_they_wait_take_no_memory() -> None:
 
         assert world.shares.used_bytes == before_bytes
 
-    play(story)
+    play(scenario)
 
 
 def test_a_fetch_waiting_for_a_full_partition_is_woken_when_another_member_finds_more() -> None:
-    async def story(world: ShareWorld) -> None:
+    async def scenario(world: ShareWorld) -> None:
         world.create_topic(config=delays(10))
         await world.ready("m1")
         await world.ready("m2")
@@ -112,14 +112,14 @@ def test_a_fetch_waiting_for_a_full_partition_is_woken_when_another_member_finds
             append(world, *waits_ms)
         await world.fetch("m1", 2, max_wait_ms=10)
         waiting = asyncio.ensure_future(world.fetch("m2", 2, max_wait_ms=10_000))
-        await world.rest()
+        await world.run_pending()
 
-        delay_no_more(world)
-        given_to_one = given(await world.fetch("m1", 3, max_records=1))
+        remove_delay(world)
+        first_part = acquired_in(await world.fetch("m1", 3, max_records=1))
 
-        assert given_to_one + given(await waiting) == [(0, 9, 1), (10, 11, 1)]
+        assert first_part + acquired_in(await waiting) == [(0, 9, 1), (10, 11, 1)]
 
-    play(story)
+    play(scenario)
 
 
 @pytest.mark.parametrize(("max_records", "first"), [(1_000, [(100, 100, 1)]), (35, [])])
@@ -137,12 +137,13 @@ def test_very_many_delayed_records_of_a_batch_are_read_some_at_a_time(
 
     monkeypatch.setattr(share_fetch, "read_delays", read_some)
 
-    async def story(world: ShareWorld) -> None:
+    async def scenario(world: ShareWorld) -> None:
         world.create_topic(config=delays(max_records))
         await world.ready()
         append(world, *[DAY_MS + offset for offset in range(100)], 0)
 
-        assert given(await world.fetch("m1", 2, max_wait_ms=100)) == first
+        max_wait_ms = LONG_MS if first else 100  # if nothing is due, the response comes after this time
+        assert acquired_in(await world.fetch("m1", 2, max_wait_ms=max_wait_ms)) == first
 
         (led,) = world.shares.share_partitions.values()
         assert led.core.delayed_count == min(max_records, 100)
@@ -150,12 +151,12 @@ def test_very_many_delayed_records_of_a_batch_are_read_some_at_a_time(
         world.clock.advance(DAY_MS + 100)
         for epoch in range(3, 12):
             world.shares.expire(world.key())
-            first.extend(given(await world.fetch("m1", epoch, max_wait_ms=10)))
+            first.extend(acquired_in(await world.fetch("m1", epoch, max_wait_ms=10)))
         offsets = [each for begin, end, _ in first for each in range(begin, end + 1)]
         assert set(offsets) == set(range(101))
         led.core.check_invariants()
 
-    play(story)
+    play(scenario)
 
 
 def test_at_most_as_many_due_times_are_read_as_there_is_room_for(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -182,7 +183,7 @@ def test_a_member_that_acquires_single_records_skips_many_at_a_time(
 
     monkeypatch.setattr(ShareFetch, "acquire", counted)
 
-    async def story(world: ShareWorld) -> None:
+    async def scenario(world: ShareWorld) -> None:
         world.create_topic(config=delays(10_000))
         await world.ready()
         for _ in range(3_000):
@@ -191,18 +192,18 @@ def test_a_member_that_acquires_single_records_skips_many_at_a_time(
         nonlocal attempts
         attempts = 0
 
-        found = given(await world.fetch("m1", 2, max_wait_ms=20_000, max_records=1, batch_size=1))
+        found = acquired_in(await world.fetch("m1", 2, max_wait_ms=20_000, max_records=1, batch_size=1))
 
         assert found == [(3_000, 3_000, 1)]
         assert attempts < 10
         (led,) = world.shares.share_partitions.values()
         assert (led.core.delayed_count, led.core.in_flight_range_count) == (3_000, 2)
 
-    play(story)
+    play(scenario)
 
 
 def test_reading_beyond_records_that_wait_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(share_fetch, "PASSED_OVER_BYTES", 2_000)
+    monkeypatch.setattr(share_fetch, "SKIPPED_BYTES", 2_000)
     sizes: list[int] = []
     read = share_fetch.read_batches
 
@@ -213,19 +214,19 @@ def test_reading_beyond_records_that_wait_is_bounded(monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(share_fetch, "read_batches", noted)
 
-    async def story(world: ShareWorld) -> None:
+    async def scenario(world: ShareWorld) -> None:
         world.create_topic(config=delays(10_000))
         await world.ready()
         for _ in range(200):
             append(world, DAY_MS)
         append(world, 0)
 
-        found = given(await world.fetch("m1", 2, max_wait_ms=20_000, max_records=1, batch_size=1))
+        found = acquired_in(await world.fetch("m1", 2, max_wait_ms=20_000, max_records=1, batch_size=1))
 
         assert found == [(200, 200, 1)]
         assert 5 < len(sizes) < 50 and 2_000 <= max(sizes) < 2_200
 
-    play(story)
+    play(scenario)
 
 
 @pytest.mark.parametrize(
@@ -233,7 +234,7 @@ def test_reading_beyond_records_that_wait_is_bounded(monkeypatch: pytest.MonkeyP
     [
         (OSError(5, "Input/output error"), ErrorCode.KAFKA_STORAGE_ERROR),
         (KafkaError(ErrorCode.CORRUPT_MESSAGE, "a record of 2 bytes"), ErrorCode.CORRUPT_MESSAGE),
-        (ValueError("nobody thought of it"), ErrorCode.CORRUPT_MESSAGE),
+        (ValueError("an unexpected error"), ErrorCode.CORRUPT_MESSAGE),
     ],
     ids=lambda one: type(one).__name__ if isinstance(one, Exception) else "",
 )
@@ -258,7 +259,7 @@ def test_records_that_a_thread_cannot_read_are_an_error_and_not_an_empty_respons
     monkeypatch.setattr(share_fetch, place, fail)
     monkeypatch.setattr(share_fetch, "is_read_soon", lambda *_: False)
 
-    async def story(world: ShareWorld) -> None:
+    async def scenario(world: ShareWorld) -> None:
         world.create_topic(config=delays(10_000))
         world.create_topic("u")
         await world.ready()
@@ -270,7 +271,7 @@ def test_records_that_a_thread_cannot_read_are_an_error_and_not_an_empty_respons
         assert f"cannot be delivered: {code.name}" in caplog.text
         nonlocal fails
         fails = False
-        assert given(await world.fetch("m1", 3, max_wait_ms=5_000)) == [(1, 1, 1)]
+        assert acquired_in(await world.fetch("m1", 3, max_wait_ms=5_000)) == [(1, 1, 1)]
 
     with caplog.at_level(logging.ERROR):
-        play(story)
+        play(scenario)

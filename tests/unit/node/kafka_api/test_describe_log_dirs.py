@@ -14,7 +14,7 @@ from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.kafka_api import describe_log_dirs
 from ottla.node.wire.messages.describe_log_dirs import DescribeLogDirsRequest
 from ottla.node.work import turns
-from tests.unit.node.stand_ins import services_of
+from tests.unit.node.fakes import services_of
 
 TOPIC_ID = bytes(range(16))
 LOGS = 10
@@ -44,8 +44,11 @@ def test_very_many_logs_are_described_in_turns(
     )
 
     assert asyncio.iscoroutine(answer) == is_in_turns
-    told = asyncio.run(answer) if is_in_turns else answer
+    described = asyncio.run(answer) if is_in_turns else answer
     found = [
-        one.partition_index for result in told.results for topic in result.topics for one in topic.partitions
+        one.partition_index
+        for result in described.results
+        for topic in result.topics
+        for one in topic.partitions
     ]
     assert sorted(found) == list(range(LOGS))

@@ -44,9 +44,9 @@ from ottla.node.wire.messages.offset_for_leader_epoch import (
 from ottla.node.wire.messages.produce import ProduceRequest
 from ottla.node.wire.request_limits import MAX_ID_BYTES
 from ottla.node.work.turns import STEPS_PER_TURN, take_turns
+from tests.unit.node.fakes import connection_of
 from tests.unit.node.kafka_api.serving import dispatcher_of
 from tests.unit.node.replica.replica_world import CONNECTION, NODE_ID, ReplicaWorld
-from tests.unit.node.stand_ins import connection_of
 
 PEER = connection_of(CONNECTION)
 
@@ -117,8 +117,8 @@ def test_versions_that_are_not_final_are_served_if_a_setting_enables_them(
     world.served_apis = served
     dispatcher = dispatcher_of(world, served_apis=served)
     world.supported_features = {}  # type: ignore[attr-defined]
-    told = answer(dispatcher, versions_request(4), 18, 4).api_keys
-    assert [one.max_version for one in told if one.api_key == ApiKey.INIT_PRODUCER_ID] == [last]
+    api_keys = answer(dispatcher, versions_request(4), 18, 4).api_keys
+    assert [one.max_version for one in api_keys if one.api_key == ApiKey.INIT_PRODUCER_ID] == [last]
     dispatcher.load_route(ApiKey.INIT_PRODUCER_ID, last)
     with pytest.raises(CloseConnection):
         dispatcher.load_route(ApiKey.INIT_PRODUCER_ID, last + 1)
@@ -128,8 +128,8 @@ def test_versions_that_are_not_final_are_served_if_a_setting_enables_them(
 def test_served_apis_are_advertised(dispatcher: Dispatcher, version: int) -> None:
     response = answer(dispatcher, versions_request(version), 18, version)
 
-    told = {one.api_key: (one.min_version, one.max_version) for one in response.api_keys}
-    assert told == {int(key): versions for key, versions in SERVED.items()}
+    served = {one.api_key: (one.min_version, one.max_version) for one in response.api_keys}
+    assert served == {int(key): versions for key, versions in SERVED.items()}
 
 
 def test_versions_are_encoded_once_for_all_clients(dispatcher: Dispatcher, monkeypatch: Any) -> None:
@@ -241,11 +241,11 @@ def test_an_error_is_answered_if_the_response_has_a_field_for_it(
     assert sent is not None
     assert response_of(b"".join(sent), 16, 4).error_code == ErrorCode.UNKNOWN_SERVER_ERROR
 
-    no_room = frame(3, 12, MetadataRequest(topics=[]))
+    refused = frame(3, 12, MetadataRequest(topics=[]))
     with pytest.raises(KafkaError):
-        dispatcher.serve(PEER, no_room)
+        dispatcher.serve(PEER, refused)
     with pytest.raises(CloseConnection):
-        dispatcher.fail(PEER, no_room, error.value)
+        dispatcher.fail(PEER, refused, error.value)
 
 
 def test_the_delayed_answer_of_a_handler_may_be_delayed_again(
@@ -270,9 +270,7 @@ def test_the_delayed_answer_of_a_handler_may_be_delayed_again(
     second.close()
 
 
-def test_a_body_that_is_kept_ready_gets_its_header(
-    dispatcher: Dispatcher, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_encoded_body_gets_its_header(dispatcher: Dispatcher, monkeypatch: pytest.MonkeyPatch) -> None:
     body = codec.encode_response(16, 4, 0, ListGroupsResponse(error_code=5))
     kept = b"".join(body)[9:]
     monkeypatch.setattr(list_groups, "handle", lambda *_: EncodedBody([kept]))
@@ -310,7 +308,7 @@ def test_a_request_with_very_many_elements_shares_the_loop(dispatcher: Dispatche
 def test_a_large_read_ends_at_its_next_step_when_its_client_has_disconnected(dispatcher: Dispatcher) -> None:
     steps = 0
 
-    def asked() -> Iterator[None]:
+    def endless_steps() -> Iterator[None]:
         nonlocal steps
         while True:
             steps += 1
@@ -319,7 +317,7 @@ def test_a_large_read_ends_at_its_next_step_when_its_client_has_disconnected(dis
     count = 2 * dispatch.SMALL_REQUEST_ELEMENTS
     topics = [OffsetForLeaderTopic(topic="t", partitions=[OffsetForLeaderPartition()] * count)]
     route = dispatcher.load_route(ApiKey.OFFSET_FOR_LEADER_EPOCH, 4)
-    endless = route._replace(handle=lambda *_: take_turns(asked()))
+    endless = route._replace(handle=lambda *_: take_turns(endless_steps()))
     dispatcher.routes[ApiKey.OFFSET_FOR_LEADER_EPOCH, 4] = endless
 
     async def ask() -> None:
@@ -343,10 +341,10 @@ def test_large_requests_that_change_something_or_come_from_a_node_are_carried_ou
     node = connection_of(replace(CONNECTION, peer_id=NODE_ID))
     names = [f"topic-{number}" for number in range(2 * dispatch.SMALL_REQUEST_ELEMENTS)]
     topics = [OffsetForLeaderTopic(topic=name, partitions=[]) for name in names]
-    asked = frame(23, 4, OffsetForLeaderEpochRequest(topics=topics))
+    reading = frame(23, 4, OffsetForLeaderEpochRequest(topics=topics))
     changing = frame(20, 5, DeleteTopicsRequest(topic_names=names, timeout_ms=1))
 
-    for connection, request in ((node, asked), (PEER, changing)):
+    for connection, request in ((node, reading), (PEER, changing)):
         pending = dispatcher.serve(connection, request)
         assert isinstance(pending, Pending) and not pending.ends_with_client
         cast(Any, pending.awaitable).close()
@@ -367,9 +365,11 @@ def test_a_frame_with_very_many_elements_that_does_not_parse_closes_the_connecti
         asyncio.run(ask())
 
 
-def test_the_table_is_apache_kafkas_range_by_range() -> None:
-    assert dispatch.SERVED is SERVED
-    assert SERVED[ApiKey.PRODUCE] == (0, 13), "KAFKA-18659: with 3 old librdkafka does not compress"
+def test_produce_is_served_from_version_0_for_old_clients() -> None:
+    assert SERVED[ApiKey.PRODUCE] == (0, 13), "KAFKA-18659: from 3 on, old librdkafka does not compress"
+
+
+def test_an_unsupported_version_is_answered_with_its_error() -> None:
     assert api_versions.unsupported_version().error_code == ErrorCode.UNSUPPORTED_VERSION
 
 
@@ -402,7 +402,7 @@ def test_an_id_that_is_too_long_is_refused_before_its_handler_sees_it(dispatcher
     request = DeleteTopicsRequest(topic_names=["short", LONG], timeout_ms=1_000)
 
     deleted = answer(dispatcher, frame(ApiKey.DELETE_TOPICS, 5, request), ApiKey.DELETE_TOPICS, 5)
-    beaten = answer(
+    heartbeat = answer(
         dispatcher,
         frame(ApiKey.HEARTBEAT, 4, HeartbeatRequest(group_id="g", member_id=LONG)),
         ApiKey.HEARTBEAT,
@@ -411,7 +411,7 @@ def test_an_id_that_is_too_long_is_refused_before_its_handler_sees_it(dispatcher
 
     assert [one.name for one in deleted.responses] == ["short", LONG]
     assert {one.error_code for one in deleted.responses} == {ErrorCode.INVALID_TOPIC_EXCEPTION}
-    assert beaten.error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    assert heartbeat.error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
 
 def seen_by_handler(dispatcher: Dispatcher, api: ApiKey, version: int, request: Any) -> list[Any]:

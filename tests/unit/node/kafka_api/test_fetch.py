@@ -30,7 +30,7 @@ from ottla.node.wire.messages.fetch import (
 )
 from ottla.node.work import turns
 from tests.unit.logstore import log_maker
-from tests.unit.node.kafka_api.share_world import settled
+from tests.unit.node.handler_results import settled
 from tests.unit.node.replica.replica_world import NODE_ID, OTHER_ID, ReplicaWorld, batch, context
 
 BATCH_BYTES = len(batch(1))
@@ -146,7 +146,7 @@ def test_damage_that_a_reader_meets_is_scrubbed_soon(world: ReplicaWorld) -> Non
     answered = only(send(world, request(want(offset=1))))
 
     assert answered.error_code == ErrorCode.CORRUPT_MESSAGE
-    assert [name for name, _ in world.maintenance.scrub.told] == [("t", 0)]
+    assert [name for name, _ in world.maintenance.scrub.requested] == [("t", 0)]
 
 
 def test_the_batch_that_contains_the_offset_is_whole(world: ReplicaWorld) -> None:
@@ -264,25 +264,27 @@ def test_leader_epochs_are_checked(world: ReplicaWorld, epoch: int, code: ErrorC
 
 
 @pytest.mark.parametrize(
-    ("is_told", "code"), [(True, ErrorCode.NONE), (False, ErrorCode.UNKNOWN_LEADER_EPOCH)]
+    ("learns_epoch", "code"), [(True, ErrorCode.NONE), (False, ErrorCode.UNKNOWN_LEADER_EPOCH)]
 )
 def test_a_fetch_waits_a_moment_for_metadata_with_its_epoch(
-    world: ReplicaWorld, is_told: bool, code: ErrorCode
+    world: ReplicaWorld, learns_epoch: bool, code: ErrorCode
 ) -> None:
     world.create_topic(leader_epoch=5)
     world.append()
     suspects = world.metadata.suspects = SuspectedBrokers()  # type: ignore[attr-defined]
-    asked = request(want(current_leader_epoch=6), max_wait_ms=60_000 if is_told else 50)
+    message = request(want(current_leader_epoch=6), max_wait_ms=60_000 if learns_epoch else 50)
 
     async def scene() -> PartitionData:
-        delayed = fetch.handle(world, context(1, 12), asked)  # type: ignore[arg-type]
+        delayed = fetch.handle(world, context(1, 12), message)  # type: ignore[arg-type]
         assert isinstance(delayed, Delayed)
         waiting = asyncio.ensure_future(delayed.future)
         await asyncio.sleep(0)
         assert not waiting.done()
-        if is_told:
+        if learns_epoch:
             world.create_topic(leader_epoch=6)
-            suspects.meet_metadata(world.metadata.image, MetadataChanges((), frozenset(), frozenset(), False))
+            suspects.handle_metadata(
+                world.metadata.image, MetadataChanges((), frozenset(), frozenset(), False)
+            )
         await waiting
         response = delayed.answer(None)
         assert isinstance(response, FetchResponse)
@@ -290,7 +292,7 @@ def test_a_fetch_waits_a_moment_for_metadata_with_its_epoch(
 
     data = asyncio.run(scene())
 
-    assert data.error_code == code and bool(size_of(data)) == is_told
+    assert data.error_code == code and bool(size_of(data)) == learns_epoch
 
 
 def test_the_end_of_a_diverging_log_is_returned(world: ReplicaWorld) -> None:
@@ -306,20 +308,20 @@ def test_the_end_of_a_diverging_log_is_returned(world: ReplicaWorld) -> None:
     assert data.records == b""
 
 
-@pytest.mark.parametrize("is_judged", [True, False])
+@pytest.mark.parametrize("has_authorizer", [True, False])
 def test_a_follower_that_is_cut_off_serves_no_client_by_old_acls(
-    world: ReplicaWorld, is_judged: bool
+    world: ReplicaWorld, has_authorizer: bool
 ) -> None:
     world.create_topic(leader=OTHER_ID, replicas=(OTHER_ID, NODE_ID))
-    asked = context(1, 12)
-    if is_judged:
+    request_context = context(1, 12)
+    if has_authorizer:
         authorizer = Authorizer(AuthorizerSettings(allow_everyone_if_no_acl_found=True))
         authorizer.update(AclSet())
-        connection = replace(asked.connection, access=authorizer.access("User:anna", "10.0.0.1"))
-        asked = RequestContext(1, 12, 1, "test", connection)
+        connection = replace(request_context.connection, access=authorizer.access("User:anna", "10.0.0.1"))
+        request_context = RequestContext(1, 12, 1, "test", connection)
 
     def code() -> int:
-        response = fetch.handle(world, asked, request(want()))  # type: ignore[arg-type]
+        response = fetch.handle(world, request_context, request(want()))  # type: ignore[arg-type]
         assert isinstance(response, FetchResponse)
         return only(response).error_code
 
@@ -327,7 +329,7 @@ def test_a_follower_that_is_cut_off_serves_no_client_by_old_acls(
     world.is_cut_off = True
 
     assert before == ErrorCode.NONE
-    assert code() == (ErrorCode.NOT_LEADER_OR_FOLLOWER if is_judged else ErrorCode.NONE)
+    assert code() == (ErrorCode.NOT_LEADER_OR_FOLLOWER if has_authorizer else ErrorCode.NONE)
 
 
 def test_a_wrong_leader_is_answered_with_the_right_one(world: ReplicaWorld) -> None:
@@ -462,7 +464,7 @@ def wait(
 ) -> list[PartitionData]:
     """Send a fetch that waits, take the steps (only the last may complete it), return its response."""
 
-    async def story() -> list[PartitionData]:
+    async def scenario() -> list[PartitionData]:
         delayed = fetch.handle(world, context(1, version), message)  # type: ignore[arg-type]
         assert isinstance(delayed, Delayed)
         future = delayed.future
@@ -475,7 +477,7 @@ def wait(
         assert isinstance(response, FetchResponse)
         return [one for topic in response.responses for one in topic.partitions]
 
-    return loop.run_until_complete(story())
+    return loop.run_until_complete(scenario())
 
 
 def test_an_append_wakes_a_fetch(world: ReplicaWorld, loop: asyncio.AbstractEventLoop) -> None:
@@ -491,11 +493,11 @@ def test_an_append_between_the_turns_of_a_large_fetch_counts(
 ) -> None:
     world.create_topic(partitions=2 * turns.STEPS_PER_TURN)
     message = request(*map(want, range(2 * turns.STEPS_PER_TURN)), max_wait_ms=60_000)
-    asked = context(1, 12)
-    asked.is_large = True
+    request_context = context(1, 12)
+    request_context.is_large = True
 
-    async def story() -> FetchResponse:
-        located = asyncio.ensure_future(fetch.handle(world, asked, message))  # type: ignore[arg-type]
+    async def scenario() -> FetchResponse:
+        located = asyncio.ensure_future(fetch.handle(world, request_context, message))  # type: ignore[arg-type]
         await asyncio.sleep(0)
         assert not located.done()
         world.append(index=0)
@@ -503,7 +505,7 @@ def test_an_append_between_the_turns_of_a_large_fetch_counts(
         assert isinstance(response, FetchResponse)
         return response
 
-    response = loop.run_until_complete(asyncio.wait_for(story(), 30))
+    response = loop.run_until_complete(asyncio.wait_for(scenario(), 30))
 
     assert size_of(response.responses[0].partitions[0]) == BATCH_BYTES
 
@@ -591,14 +593,14 @@ def test_a_client_that_disconnects_leaves_nothing_behind(
 ) -> None:
     world.create_topic()
 
-    async def story() -> None:
+    async def scenario() -> None:
         delayed = fetch.handle(world, context(1, 12), request(want(), max_wait_ms=60_000))  # type: ignore[arg-type]
         assert isinstance(delayed, Delayed)
         assert isinstance(delayed.future, asyncio.Future)
         delayed.future.cancel()
         await asyncio.sleep(0)
 
-    loop.run_until_complete(story())
+    loop.run_until_complete(scenario())
 
     assert world.partition().delayed_fetches == {}
 
@@ -722,8 +724,8 @@ def test_a_topic_that_was_found_and_not_read_is_known_too(
 
     world.delete_topic("t")
 
-    told = only(send(world, request(session_id=session_id, session_epoch=1), 13))
-    assert told.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    data = only(send(world, request(session_id=session_id, session_epoch=1), 13))
+    assert data.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 @pytest.mark.parametrize("epoch", [0, -1], ids=["a new session", "no session"])
@@ -733,9 +735,9 @@ def test_a_waiting_fetch_returns_the_error_for_the_name_of_its_topic(
     topic = world.create_topic()
     by_id = request(want(), topic="", topic_id=topic.topic_id, session_epoch=epoch, max_wait_ms=60_000)
 
-    (told,) = wait(world, loop, by_id, lambda: world.delete_topic("t"), version=13)
+    (data,) = wait(world, loop, by_id, lambda: world.delete_topic("t"), version=13)
 
-    assert told.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert data.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def test_a_deleted_topic_that_was_not_read_has_an_unknown_id(world: ReplicaWorld) -> None:

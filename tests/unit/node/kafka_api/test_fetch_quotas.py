@@ -40,7 +40,7 @@ class FetchingNode:
         """Return the response and its length."""
         wanted = FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=1 << 20)
         topics = [] if session[1] > 0 else [FetchTopic(topic="t", partitions=[wanted])]
-        asked = FetchRequest(
+        request = FetchRequest(
             **{
                 "max_wait_ms": 0,
                 "min_bytes": 1,
@@ -50,7 +50,7 @@ class FetchingNode:
                 **fields,
             }
         )
-        frame = b"".join(codec.encode_request(1, version, 7, "test", asked))[4:]
+        frame = b"".join(codec.encode_request(1, version, 7, "test", request))[4:]
         answer = self.dispatcher.serve(cast(Any, self.connection), memoryview(bytearray(frame)))
         assert not isinstance(answer, Pending) and answer is not None
         sent = b"".join(cast(Any, answer))

@@ -1,7 +1,6 @@
 """The handlers of the group APIs: differences between versions, and the fields that errors are in."""
 
 import asyncio
-import inspect
 from collections.abc import Iterable
 from dataclasses import replace
 from types import ModuleType
@@ -36,7 +35,7 @@ from ottla.node.kafka_api import (
 )
 from ottla.node.kafka_api.packed_commit import packing_decoder
 from ottla.node.kafka_api.request_context import ConnectionInfo, RequestContext
-from ottla.node.net.answers import Delayed, EncodedBody
+from ottla.node.net.answers import EncodedBody
 from ottla.node.wire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
 from ottla.node.wire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest, TopicPartitions
 from ottla.node.wire.messages.delete_groups import DeleteGroupsRequest
@@ -64,8 +63,9 @@ from ottla.node.wire.messages.offset_fetch import (
     OffsetFetchResponse,
 )
 from ottla.node.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
-from tests.unit.node.coordinators.group_node import GroupNode, Story, play
-from tests.unit.node.stand_ins import Lag
+from tests.unit.node.coordinators.group_node import GroupNode, Scenario, play
+from tests.unit.node.fakes import Lag
+from tests.unit.node.handler_results import settled
 
 FLIGHTS = b"f" * 16
 CONNECTION = ConnectionInfo(
@@ -85,19 +85,17 @@ async def call(node: GroupNode, api: ModuleType, version: int, request: Any) -> 
     """Return the response as a client of that version would read it."""
     request = decode(type(request), version, encode(request, version))
     context = RequestContext(0, version, 1, "app", CONNECTION)
-    answer = api.handle(node.services, context, request)
-    while isinstance(answer, Delayed) or inspect.isawaitable(answer):
-        answer = answer.answer(await answer.future) if isinstance(answer, Delayed) else await answer
+    answer = await settled(api.handle(node.services, context, request))
     return decode(type(answer), version, encode(answer, version))
 
 
-def serving(story: Story, node: GroupNode | None = None) -> None:
+def serving(scenario: Scenario, node: GroupNode | None = None) -> None:
     """Play a scenario on a node whose groups are loaded, with the topic `flights` of two partitions."""
 
     async def prepared(node: GroupNode) -> None:
         await node.groups.coordinator_of("g")
         node.add_topic("flights", FLIGHTS)
-        await story(node)
+        await scenario(node)
 
     play(prepared, node)
 
@@ -135,7 +133,7 @@ async def member(node: GroupNode, version: int = 9) -> str:
 
 @pytest.mark.parametrize("version", range(10))
 def test_a_member_joins_in_every_version(version: int) -> None:
-    async def story(node: GroupNode) -> None:
+    async def scenario(node: GroupNode) -> None:
         first = await call(node, join_group, version, join_request())
         if version >= 4:
             assert (first.error_code, first.protocol_name) == (79, None if version >= 7 else "")
@@ -147,29 +145,29 @@ def test_a_member_joins_in_every_version(version: int) -> None:
         described = await call(node, describe_groups, 6, DescribeGroupsRequest(groups=["g"]))
         assert described.groups[0].members[0].client_host == "/10.0.0.7"
 
-    serving(story)
+    serving(scenario)
 
 
 @pytest.mark.parametrize(("version", "rebalance_ms"), [(0, 10_000), (1, 20_000), (9, 20_000)])
 def test_the_rebalance_timeout_is_the_session_timeout_before_version_1(
     version: int, rebalance_ms: int
 ) -> None:
-    async def story(node: GroupNode) -> None:
+    async def scenario(node: GroupNode) -> None:
         await member(node, version)
 
         assert group_of(node).rebalance_timeout_ms() == rebalance_ms
 
-    serving(story)
+    serving(scenario)
 
 
 @pytest.mark.parametrize("version", [7, 8, 9])
 def test_members_say_why_they_join_and_leave_kip_800(version: int) -> None:
     """The timeline of the group has the reason of a join since version 8, of a leave since version 5."""
 
-    async def story(node: GroupNode) -> None:
-        told = await call(node, join_group, version, join_request())
-        await call(node, join_group, version, join_request(told.member_id, reason="first start"))
-        leaving = MemberIdentity(member_id=told.member_id, reason="scaled down")
+    async def scenario(node: GroupNode) -> None:
+        joined = await call(node, join_group, version, join_request())
+        await call(node, join_group, version, join_request(joined.member_id, reason="first start"))
+        leaving = MemberIdentity(member_id=joined.member_id, reason="scaled down")
         request = LeaveGroupRequest(group_id="g", members=[leaving])
         await call(node, leave_group, min(version - 4, 5), request)
 
@@ -182,44 +180,46 @@ def test_members_say_why_they_join_and_leave_kip_800(version: int) -> None:
             else ["first start", "scaled down"]
         )
 
-    serving(story)
+    serving(scenario)
 
 
 @pytest.mark.parametrize("version", [8, 9, 10])
 def test_lag_is_returned_to_clients_that_send_its_tag(version: int) -> None:
-    async def story(node: GroupNode) -> None:
+    async def scenario(node: GroupNode) -> None:
         await call(node, offset_commit, 9, commit_request(("flights", FLIGHTS, [0, 1])))
         topics = [OffsetFetchRequestTopics(name="flights", topic_id=FLIGHTS, partition_indexes=[0, 1, 2])]
         group = OffsetFetchRequestGroup(group_id="g", topics=topics)
-        asked: list[GroupOffset] = []
+        looked_up: list[GroupOffset] = []
 
         async def measure(places: Iterable[GroupOffset]) -> dict[GroupOffset, PartitionLag]:
-            asked.extend(places)
-            return {asked[0]: PartitionLag(43, 3, 1_500), asked[2]: PartitionLag(7, None, None)}
+            looked_up.extend(places)
+            return {looked_up[0]: PartitionLag(43, 3, 1_500), looked_up[2]: PartitionLag(7, None, None)}
 
         node.group_lag = Lag(measure)
 
         plain = await call(node, offset_fetch, version, OffsetFetchRequest(groups=[group]))
-        told = await call(node, offset_fetch, version, OffsetFetchRequest(groups=[group], include_lag=True))
+        response = await call(
+            node, offset_fetch, version, OffsetFetchRequest(groups=[group], include_lag=True)
+        )
 
         def lags(answer: OffsetFetchResponse) -> list[tuple[int, int, int]]:
             (topic,) = answer.groups[0].topics
             return [(one.committed_offset, one.log_end_offset, one.lag_ms) for one in topic.partitions]
 
         assert lags(plain) == [(40, -1, -1), (41, -1, -1), (-1, -1, -1)] and not plain.groups[0].has_lag
-        assert lags(told) == [(40, 43, 1_500), (41, -1, -1), (-1, 7, -1)] and told.groups[0].has_lag
-        assert [(place.partition.partition, place.committed) for place in asked] == [
+        assert lags(response) == [(40, 43, 1_500), (41, -1, -1), (-1, 7, -1)] and response.groups[0].has_lag
+        assert [(place.partition.partition, place.committed) for place in looked_up] == [
             (0, 40),
             (1, 41),
             (2, None),
         ]
 
-    serving(story)
+    serving(scenario)
 
 
 @pytest.mark.parametrize("version", range(7))
 def test_the_timeline_is_returned_to_clients_that_send_its_tag(version: int) -> None:
-    async def story(node: GroupNode) -> None:
+    async def scenario(node: GroupNode) -> None:
         member_id = await member(node)
         await call(
             node,
@@ -243,11 +243,11 @@ def test_the_timeline_is_returned_to_clients_that_send_its_tag(version: int) -> 
         assert [(one.cause, one.member_id) for one in left.events] == [("MemberLeft", member_id)]
         assert unknown.rebalances == []
 
-    serving(story)
+    serving(scenario)
 
 
 def test_a_rebalance_that_is_running_has_no_end() -> None:
-    async def story(node: GroupNode) -> None:
+    async def scenario(node: GroupNode) -> None:
         await call(node, join_group, 3, join_request())
 
         asks = DescribeGroupsRequest(groups=["g"], include_timeline=True)
@@ -256,7 +256,7 @@ def test_a_rebalance_that_is_running_has_no_end() -> None:
         (running,) = group.rebalances
         assert (running.ended_ms, running.generation_after, running.member_count) == (-1, -1, -1)
 
-    serving(story)
+    serving(scenario)
 
 
 def group_of(node: GroupNode) -> ClassicGroup:
@@ -269,7 +269,7 @@ def group_of(node: GroupNode) -> ClassicGroup:
 
 @pytest.mark.parametrize("version", range(6))
 def test_sync_checks_the_protocol_since_version_5(version: int) -> None:
-    async def story(node: GroupNode) -> None:
+    async def scenario(node: GroupNode) -> None:
         member_id = await member(node)
         request = SyncGroupRequest(group_id="g", generation_id=1, member_id=member_id)
 
@@ -279,26 +279,26 @@ def test_sync_checks_the_protocol_since_version_5(version: int) -> None:
         assert answer.error_code == expected
         assert answer.assignment == (b"" if version >= 5 else b"all")
 
-    serving(story)
+    serving(scenario)
 
 
 @pytest.mark.parametrize("version", range(5))
-def test_heartbeats(version: int) -> None:
-    async def story(node: GroupNode) -> None:
+def test_heartbeats_of_another_generation_or_an_unknown_member_are_rejected(version: int) -> None:
+    async def scenario(node: GroupNode) -> None:
         member_id = await member(node)
         codes = []
-        for generation_id, who in [(1, member_id), (2, member_id), (1, "nobody")]:
-            request = HeartbeatRequest(group_id="g", generation_id=generation_id, member_id=who)
+        for generation_id, sender_id in [(1, member_id), (2, member_id), (1, "nobody")]:
+            request = HeartbeatRequest(group_id="g", generation_id=generation_id, member_id=sender_id)
             codes.append((await call(node, heartbeat, version, request)).error_code)
 
         assert codes == [0, ErrorCode.ILLEGAL_GENERATION, ErrorCode.UNKNOWN_MEMBER_ID]
 
-    serving(story)
+    serving(scenario)
 
 
 @pytest.mark.parametrize("version", range(6))
 def test_one_member_leaves_before_version_3_and_a_batch_since(version: int) -> None:
-    async def story(node: GroupNode) -> None:
+    async def scenario(node: GroupNode) -> None:
         member_id = await member(node)
         if version < 3:
             unknown = await call(node, leave_group, version, LeaveGroupRequest(group_id="g", member_id="x"))
@@ -314,7 +314,7 @@ def test_one_member_leaves_before_version_3_and_a_batch_since(version: int) -> N
         assert answer.error_code == 0
         assert [each.error_code for each in answer.members] == [ErrorCode.UNKNOWN_MEMBER_ID, 0]
 
-    serving(story)
+    serving(scenario)
 
 
 def commit_request(
@@ -356,7 +356,7 @@ def logged(node: GroupNode) -> list[bytes]:
 def test_commits_that_are_read_by_columns_have_the_same_effect(
     version: int, has_members: bool, partitions: list[int]
 ) -> None:
-    async def story(node: GroupNode) -> None:
+    async def scenario(node: GroupNode) -> None:
         if has_members:
             await member(node)
         topics = [("flights", FLIGHTS, partitions)]
@@ -369,11 +369,8 @@ def test_commits_that_are_read_by_columns_have_the_same_effect(
         answers = []
         for reads in (general, packing_decoder(version, general)):
             request, _ = reads(content, 0)
-            answer = offset_commit.handle(
-                node.services, RequestContext(8, version, 1, "app", CONNECTION), request
-            )
-            while isinstance(answer, Delayed):
-                answer = answer.answer(await answer.future)
+            context = RequestContext(8, version, 1, "app", CONNECTION)
+            answer = await settled(offset_commit.handle(node.services, context, request))
             if isinstance(answer, EncodedBody):
                 answers.append(b"".join(answer.buffers))
             else:
@@ -384,12 +381,12 @@ def test_commits_that_are_read_by_columns_have_the_same_effect(
         written = logged(node)[before:]
         assert written == [] if has_members else len(written) == 2 and written[0] == written[1]
 
-    serving(story)
+    serving(scenario)
 
 
 @pytest.mark.parametrize("version", range(2, 11))
 def test_unknown_topics_and_partitions_do_not_hinder_a_commit_gotcha_24(version: int) -> None:
-    async def story(node: GroupNode) -> None:
+    async def scenario(node: GroupNode) -> None:
         request = commit_request(("flights", FLIGHTS, [0, 9, 1]), ("gone", b"g" * 16, [0]))
 
         answer = await call(node, offset_commit, version, request)
@@ -400,26 +397,28 @@ def test_unknown_topics_and_partitions_do_not_hinder_a_commit_gotcha_24(version:
         names = [topic.topic_id if version >= 10 else topic.name for topic in answer.topics]
         assert names == ([FLIGHTS, b"g" * 16] if version >= 10 else ["flights", "gone"])
 
-    serving(story)
+    serving(scenario)
 
 
 @pytest.mark.parametrize(
     ("version", "error"), [(8, ErrorCode.ILLEGAL_GENERATION), (9, ErrorCode.GROUP_ID_NOT_FOUND)]
 )
-def test_the_error_of_a_commit_to_an_unknown_group(version: int, error: ErrorCode) -> None:
-    async def story(node: GroupNode) -> None:
+def test_a_commit_of_a_member_of_an_unknown_group_is_rejected_with_the_error_of_its_version(
+    version: int, error: ErrorCode
+) -> None:
+    async def scenario(node: GroupNode) -> None:
         request = commit_request(("flights", FLIGHTS, [0]), generation_id=1, member_id="m")
 
         answer = await call(node, offset_commit, version, request)
 
         assert answer.topics[0].partitions[0].error_code == error
 
-    serving(story)
+    serving(scenario)
 
 
 @pytest.mark.parametrize("version", range(1, 8))
-def test_fetching_the_offsets_of_one_group(version: int) -> None:
-    async def story(node: GroupNode) -> None:
+def test_the_offsets_of_one_group_are_fetched(version: int) -> None:
+    async def scenario(node: GroupNode) -> None:
         await call(node, offset_commit, 9, commit_request(("flights", FLIGHTS, [0, 1])))
         some = OffsetFetchRequest(
             group_id="g", topics=[OffsetFetchRequestTopic(name="flights", partition_indexes=[1, 1, 7])]
@@ -434,12 +433,12 @@ def test_fetching_the_offsets_of_one_group(version: int) -> None:
             )
             assert [len(topic.partitions) for topic in everything.topics] == [2]
 
-    serving(story)
+    serving(scenario)
 
 
 @pytest.mark.parametrize("version", range(1, 8))
 def test_errors_of_a_fetch_are_in_the_partitions_at_version_1_kafka_19246(version: int) -> None:
-    async def story(node: GroupNode) -> None:
+    async def scenario(node: GroupNode) -> None:
         request = OffsetFetchRequest(
             group_id="g", topics=[OffsetFetchRequestTopic(name="flights", partition_indexes=[0])]
         )
@@ -451,14 +450,14 @@ def test_errors_of_a_fetch_are_in_the_partitions_at_version_1_kafka_19246(versio
         else:
             assert (answer.error_code, list(answer.topics)) == (ErrorCode.NOT_COORDINATOR, [])
 
-    play(story)
+    play(scenario)
 
 
 @pytest.mark.parametrize("version", [1, 7, 8, 10])
 def test_a_fetch_that_waits_too_long_for_the_replicas_looks_up_the_coordinator_again(version: int) -> None:
     """handleOffsetFetchException: consumers before 3.9 do not expect COORDINATOR_NOT_AVAILABLE here."""
 
-    async def story(node: GroupNode) -> None:
+    async def scenario(node: GroupNode) -> None:
         committing = asyncio.ensure_future(
             call(node, offset_commit, 9, commit_request(("flights", FLIGHTS, [0])))
         )
@@ -478,12 +477,12 @@ def test_a_fetch_that_waits_too_long_for_the_replicas_looks_up_the_coordinator_a
         code = committed.topics[0].partitions[0].error_code
         assert code == ErrorCode.COORDINATOR_NOT_AVAILABLE
 
-    serving(story, GroupNode(replicas=(1, 2)))
+    serving(scenario, GroupNode(replicas=(1, 2)))
 
 
 @pytest.mark.parametrize("version", [8, 9, 10])
-def test_fetching_the_offsets_of_several_groups(version: int) -> None:
-    async def story(node: GroupNode) -> None:
+def test_the_offsets_of_several_groups_are_fetched_at_once(version: int) -> None:
+    async def scenario(node: GroupNode) -> None:
         await call(node, offset_commit, 9, commit_request(("flights", FLIGHTS, [0])))
         topics = [
             OffsetFetchRequestTopics(name="flights", topic_id=FLIGHTS, partition_indexes=[0]),
@@ -506,13 +505,13 @@ def test_fetching_the_offsets_of_several_groups(version: int) -> None:
         )
         assert len(everything.topics) == 1 and list(nothing.topics) == []
 
-    serving(story)
+    serving(scenario)
 
 
 def test_a_group_that_a_request_repeats_is_described_once() -> None:
     """An answer for each repetition would take gigabytes for a group of many members."""
 
-    async def story(node: GroupNode) -> None:
+    async def scenario(node: GroupNode) -> None:
         await member(node)
         ids = ["g", "none"] * 1_000
         every = [OffsetFetchRequestGroup(group_id=one, topics=None) for one in ids]
@@ -524,12 +523,12 @@ def test_a_group_that_a_request_repeats_is_described_once() -> None:
         for answer in (classic, modern, offsets):
             assert [one.group_id for one in answer.groups] == ["g", "none"]
 
-    serving(story)
+    serving(scenario)
 
 
 @pytest.mark.parametrize("version", range(7))
 def test_an_unknown_group_is_dead_and_since_version_6_an_error_gotcha_25(version: int) -> None:
-    async def story(node: GroupNode) -> None:
+    async def scenario(node: GroupNode) -> None:
         await member(node)
         request = DescribeGroupsRequest(groups=["g", "x"], include_authorized_operations=version >= 3)
 
@@ -542,7 +541,7 @@ def test_an_unknown_group_is_dead_and_since_version_6_an_error_gotcha_25(version
         assert unknown.error_code == (ErrorCode.GROUP_ID_NOT_FOUND if version >= 6 else 0)
         assert unknown.error_message == ("Group x not found." if version >= 6 else None)
 
-    serving(story)
+    serving(scenario)
 
 
 @pytest.mark.parametrize(
@@ -557,7 +556,7 @@ def test_an_unknown_group_is_dead_and_since_version_6_an_error_gotcha_25(version
     ],
 )
 def test_groups_are_listed(version: int, states: list[str], types: list[str], listed: list[str]) -> None:
-    async def story(node: GroupNode) -> None:
+    async def scenario(node: GroupNode) -> None:
         await member(node)
         request = ListGroupsRequest(states_filter=states, types_filter=types)
 
@@ -565,12 +564,12 @@ def test_groups_are_listed(version: int, states: list[str], types: list[str], li
 
         assert [group.group_id for group in answer.groups] == listed
 
-    serving(story)
+    serving(scenario)
 
 
 @pytest.mark.parametrize("version", range(4))
 def test_groups_are_deleted(version: int) -> None:
-    async def story(node: GroupNode) -> None:
+    async def scenario(node: GroupNode) -> None:
         await member(node)
         request = DeleteGroupsRequest(groups_names=["g", "x", "g"])
 
@@ -583,11 +582,11 @@ def test_groups_are_deleted(version: int) -> None:
         if version >= 3:
             assert results[0].error_message == "The group is not empty."
 
-    serving(story)
+    serving(scenario)
 
 
 def test_offsets_are_deleted() -> None:
-    async def story(node: GroupNode) -> None:
+    async def scenario(node: GroupNode) -> None:
         await call(node, offset_commit, 9, commit_request(("flights", FLIGHTS, [0, 1])))
         request = OffsetDeleteRequest(
             group_id="g",
@@ -608,12 +607,12 @@ def test_offsets_are_deleted() -> None:
         everything = await call(node, offset_fetch, 7, OffsetFetchRequest(group_id="g", topics=None))
         assert [[each.partition_index for each in topic.partitions] for topic in everything.topics] == [[1]]
 
-    serving(story)
+    serving(scenario)
 
 
 @pytest.mark.parametrize("version", range(7))
 def test_the_coordinator_is_found_and_its_topic_made_gotcha_12(version: int) -> None:
-    async def story(node: GroupNode) -> None:
+    async def scenario(node: GroupNode) -> None:
         request = (
             FindCoordinatorRequest(key="g")
             if version < 4
@@ -629,12 +628,12 @@ def test_the_coordinator_is_found_and_its_topic_made_gotcha_12(version: int) -> 
         assert len(found) == (1 if version < 4 else 2)
         assert node.created == 1
 
-    play(story)
+    play(scenario)
 
 
 @pytest.mark.parametrize("key_type", [2, 9])
 def test_unknown_types_of_coordinators_are_rejected(key_type: int) -> None:
-    async def story(node: GroupNode) -> None:
+    async def scenario(node: GroupNode) -> None:
         request = FindCoordinatorRequest(coordinator_keys=["t"], key_type=key_type)
 
         answer = await call(node, find_coordinator, 6, request)
@@ -642,13 +641,13 @@ def test_unknown_types_of_coordinators_are_rejected(key_type: int) -> None:
         assert answer.coordinators[0].error_code == ErrorCode.INVALID_REQUEST
         assert node.created == 0
 
-    play(story)
+    play(scenario)
 
 
 @pytest.mark.parametrize("version", [0, 1])
 def test_a_member_of_a_consumer_group_joins_stays_and_leaves_in_every_version(version: int) -> None:
-    async def story(node: GroupNode) -> None:
-        def beat(member_id: str, epoch: int, **fields: Any) -> Any:
+    async def scenario(node: GroupNode) -> None:
+        def heartbeat(member_id: str, epoch: int, **fields: Any) -> Any:
             request = ConsumerGroupHeartbeatRequest(
                 group_id="g", member_id=member_id, member_epoch=epoch, **fields
             )
@@ -658,7 +657,7 @@ def test_a_member_of_a_consumer_group_joins_stays_and_leaves_in_every_version(ve
             TopicsChanged(topics=ImageTopics(node.image), has_new_topics=True, changed=frozenset())
         )
         mine = "" if version == 0 else "mine"
-        joined = await beat(
+        joined = await heartbeat(
             mine, 0, rebalance_timeout_ms=5_000, subscribed_topic_names=["flights"], topic_partitions=[]
         )
 
@@ -667,19 +666,19 @@ def test_a_member_of_a_consumer_group_joins_stays_and_leaves_in_every_version(ve
         assert joined.heartbeat_interval_ms == 5_000
         assert joined.assignment.topic_partitions == [TopicPartitions(topic_id=FLIGHTS, partitions=[0, 1])]
         owned = [TopicPartitions(topic_id=FLIGHTS, partitions=[0, 1])]
-        assert (await beat(joined.member_id, 2, topic_partitions=owned)).assignment is None
+        assert (await heartbeat(joined.member_id, 2, topic_partitions=owned)).assignment is None
         described = await call(
             node, consumer_group_describe, version, ConsumerGroupDescribeRequest(group_ids=["g", "none", ""])
         )
         group, unknown, nameless = described.groups
         assert (group.error_code, group.group_state, group.assignor_name) == (0, "Stable", "uniform")
         assert (group.group_epoch, group.assignment_epoch, len(group.members)) == (2, 2, 1)
-        (told,) = group.members
-        assert (told.member_id, told.client_host) == (joined.member_id, "/10.0.0.7")
-        assert list(told.subscribed_topic_names) == ["flights"]
-        assert [each.topic_name for each in told.assignment.topic_partitions] == ["flights"]
-        assert told.target_assignment == told.assignment
-        assert told.member_type == (1 if version >= 1 else -1)
+        (member,) = group.members
+        assert (member.member_id, member.client_host) == (joined.member_id, "/10.0.0.7")
+        assert list(member.subscribed_topic_names) == ["flights"]
+        assert [each.topic_name for each in member.assignment.topic_partitions] == ["flights"]
+        assert member.target_assignment == member.assignment
+        assert member.member_type == (1 if version >= 1 else -1)
         assert (unknown.error_code, unknown.error_message) == (69, "Group none not found.")
         assert group.rebalances is None
         asks = ConsumerGroupDescribeRequest(group_ids=["g", "none"], include_timeline=True)
@@ -691,18 +690,18 @@ def test_a_member_of_a_consumer_group_joins_stays_and_leaves_in_every_version(ve
         assert (rebalance.generation_before, rebalance.generation_after, rebalance.member_count) == (1, 2, 1)
         assert unknown.rebalances is None
         assert nameless.error_code == ErrorCode.INVALID_GROUP_ID
-        fenced = await beat(joined.member_id, 3)
+        fenced = await heartbeat(joined.member_id, 3)
         assert fenced.error_code == ErrorCode.FENCED_MEMBER_EPOCH
         assert fenced.error_message.startswith("The consumer group member has a greater member epoch (3)")
-        assert (await beat(joined.member_id, -1)).member_epoch == -1
-        refused = await beat(mine, 0)
+        assert (await heartbeat(joined.member_id, -1)).member_epoch == -1
+        refused = await heartbeat(mine, 0)
         assert refused.error_code == ErrorCode.INVALID_REQUEST
 
-    serving(story)
+    serving(scenario)
 
 
 def test_before_version_1_a_member_needs_no_id_and_from_then_on_it_does() -> None:
-    async def story(node: GroupNode) -> None:
+    async def scenario(node: GroupNode) -> None:
         request = ConsumerGroupHeartbeatRequest(
             group_id="g",
             member_epoch=0,
@@ -715,15 +714,15 @@ def test_before_version_1_a_member_needs_no_id_and_from_then_on_it_does() -> Non
         refused = await call(node, consumer_group_heartbeat, 1, request)
         assert (refused.error_code, refused.error_message) == (42, "MemberId can't be empty.")
 
-    serving(story)
+    serving(scenario)
 
 
 def test_without_the_consumer_protocol_its_requests_are_not_served_as_with_kafka() -> None:
-    async def story(node: GroupNode) -> None:
+    async def scenario(node: GroupNode) -> None:
         node.image = replace(node.image, features={})
-        beat = ConsumerGroupHeartbeatRequest(group_id="g", member_id="m", member_epoch=0)
+        heartbeat = ConsumerGroupHeartbeatRequest(group_id="g", member_id="m", member_epoch=0)
 
-        refused = await call(node, consumer_group_heartbeat, 1, beat)
+        refused = await call(node, consumer_group_heartbeat, 1, heartbeat)
         described = await call(
             node, consumer_group_describe, 1, ConsumerGroupDescribeRequest(group_ids=["g", "h"])
         )
@@ -734,4 +733,4 @@ def test_without_the_consumer_protocol_its_requests_are_not_served_as_with_kafka
             ("h", ErrorCode.UNSUPPORTED_VERSION),
         ]
 
-    serving(story)
+    serving(scenario)

@@ -1,8 +1,7 @@
 """ListOffsets, OffsetForLeaderEpoch, DeleteRecords, DescribeProducers over real logs on a disk in memory."""
 
 import asyncio
-import inspect
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -11,7 +10,7 @@ from ottla.logstore.log_config import LogConfig
 from ottla.logstore.log_reader import SegmentsChanged
 from ottla.logstore.words.errors import ErrorCode
 from ottla.node.kafka_api import delete_records, describe_producers, list_offsets, offset_for_leader_epoch
-from ottla.node.net.answers import BuiltInThread, Delayed
+from ottla.node.net.answers import BuiltInThread
 from ottla.node.net.connection_info import ConnectionInfo
 from ottla.node.wire.messages.delete_records import (
     DeleteRecordsPartition,
@@ -39,9 +38,11 @@ from ottla.node.wire.messages.offset_for_leader_epoch import (
 )
 from ottla.node.work.turns import STEPS_PER_TURN
 from tests.unit.logstore import log_maker
+from tests.unit.node.handler_results import settled
 from tests.unit.node.replica.replica_world import NODE_ID, OTHER_ID, ReplicaWorld, batch, context
 
-LATEST, EARLIEST, NEWEST, LOCAL, TIERED, PENDING = -1, -2, -3, -4, -5, -6
+LATEST, EARLIEST, MAX_TIMESTAMP = -1, -2, -3
+EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD = -4, -5, -6
 
 
 @pytest.fixture
@@ -56,23 +57,16 @@ def list_one(
     request = ListOffsetsRequest(
         **{"replica_id": -1, **fields}, topics=[ListOffsetsTopic(name="t", partitions=[wanted])]
     )
-    response = list_offsets.handle(world, context(2, version), request)  # type: ignore[arg-type]
-    if isinstance(response, Delayed):
-        response = response.answer(asyncio.run(_outcome(response.future)))
-    elif inspect.isawaitable(response):
-        response = asyncio.run(_outcome(response))
+    result = list_offsets.handle(world, context(2, version), request)  # type: ignore[arg-type]
+    response: ListOffsetsResponse = asyncio.run(settled(result))
     return response.topics[0].partitions[0]
-
-
-async def _outcome(awaitable: Awaitable[Any]) -> Any:
-    return await awaitable
 
 
 def place(found: ListOffsetsPartitionResponse) -> tuple[int, int, int, int]:
     return found.error_code, found.timestamp, found.offset, found.leader_epoch
 
 
-def test_the_special_offsets_of_a_log(world: ReplicaWorld) -> None:
+def test_each_special_timestamp_finds_its_offset(world: ReplicaWorld) -> None:
     world.create_topic(leader_epoch=3)
     start = world.clock.now_ms()
     for _ in range(3):
@@ -85,9 +79,9 @@ def test_the_special_offsets_of_a_log(world: ReplicaWorld) -> None:
     assert place(list_one(world, start + 1)) == (0, start + 1000, 2, 3)
     assert place(list_one(world, start + 2000)) == (0, start + 2000, 4, 3)
     assert place(list_one(world, start + 5000)) == (0, -1, -1, -1)
-    assert place(list_one(world, NEWEST)) == (0, start + 2000, 4, 3)
-    assert place(list_one(world, LOCAL)) == (0, -1, 2, 3)
-    assert place(list_one(world, TIERED)) == (0, -1, -1, -1)
+    assert place(list_one(world, MAX_TIMESTAMP)) == (0, start + 2000, 4, 3)
+    assert place(list_one(world, EARLIEST_LOCAL)) == (0, -1, 2, 3)
+    assert place(list_one(world, LATEST_TIERED)) == (0, -1, -1, -1)
 
 
 def test_readers_of_committed_records_see_no_open_transactions(world: ReplicaWorld) -> None:
@@ -97,10 +91,10 @@ def test_readers_of_committed_records_see_no_open_transactions(world: ReplicaWor
     log_maker.send(log, 8, 0, timestamp=2_000, is_transactional=True)
     log.update_high_watermark(2)
 
-    asked = (LATEST, 1_500, NEWEST)
+    timestamps = (LATEST, 1_500, MAX_TIMESTAMP)
 
-    assert [list_one(world, one, isolation_level=0).offset for one in asked] == [2, 1, 1]
-    assert [list_one(world, one, isolation_level=1).offset for one in asked] == [1, -1, -1]
+    assert [list_one(world, one, isolation_level=0).offset for one in timestamps] == [2, 1, 1]
+    assert [list_one(world, one, isolation_level=1).offset for one in timestamps] == [1, -1, -1]
 
 
 def test_batches_are_opened_off_the_loop(world: ReplicaWorld, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -115,10 +109,10 @@ def test_batches_are_opened_off_the_loop(world: ReplicaWorld, monkeypatch: pytes
 
     monkeypatch.setattr(world.time_pool, "submit", submit)
 
-    for timestamp in (LATEST, EARLIEST, LOCAL, TIERED, PENDING):
+    for timestamp in (LATEST, EARLIEST, EARLIEST_LOCAL, LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         list_one(world, timestamp)
     assert ran == []
-    assert place(list_one(world, start)) == place(list_one(world, NEWEST)) == (0, start, 0, 3)
+    assert place(list_one(world, start)) == place(list_one(world, MAX_TIMESTAMP)) == (0, start, 0, 3)
     assert len(ran) == 2
 
 
@@ -145,9 +139,10 @@ def test_a_segment_deleted_during_a_search_is_not_a_disk_failure(
 
 
 @pytest.mark.parametrize(
-    ("timestamp", "first_version"), [(NEWEST, 7), (LOCAL, 8), (TIERED, 9), (PENDING, 11), (-7, 99)]
+    ("timestamp", "first_version"),
+    [(MAX_TIMESTAMP, 7), (EARLIEST_LOCAL, 8), (LATEST_TIERED, 9), (EARLIEST_PENDING_UPLOAD, 11), (-7, 99)],
 )
-def test_special_timestamps_came_with_their_versions(
+def test_special_timestamps_are_unsupported_before_their_version(
     world: ReplicaWorld, timestamp: int, first_version: int
 ) -> None:
     world.create_topic()
@@ -182,13 +177,13 @@ def test_offsets_come_from_the_leader_of_the_epoch(world: ReplicaWorld) -> None:
 def list_all(world: ReplicaWorld, partitions: int, *, is_large: bool = False) -> list[int]:
     """Return the error codes of lookups by time in `partitions` partitions with one request."""
     wanted = [ListOffsetsPartition(partition_index=index, timestamp=1) for index in range(partitions)]
-    asked = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name="t", partitions=wanted)])
+    request = ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name="t", partitions=wanted)])
     of_request = context(2, 11)
     of_request.is_large = is_large
 
     async def answered() -> ListOffsetsResponse:
-        result = list_offsets.handle(world, of_request, asked)  # type: ignore[arg-type]
-        response: ListOffsetsResponse = await (result.future if isinstance(result, Delayed) else result)
+        result = list_offsets.handle(world, of_request, request)  # type: ignore[arg-type]
+        response: ListOffsetsResponse = await settled(result)
         return response
 
     return [one.error_code for one in asyncio.run(answered()).topics[0].partitions]
@@ -228,7 +223,7 @@ def end_of(world: ReplicaWorld, epoch: int, current: int = -1) -> EpochEndOffset
     return response.topics[0].partitions[0]
 
 
-def test_the_end_of_an_epoch(world: ReplicaWorld) -> None:
+def test_the_end_offset_of_an_epoch_or_of_the_one_before_it_is_found(world: ReplicaWorld) -> None:
     world.create_topic(leader_epoch=1)
     world.append(count=5)
     world.create_topic(leader_epoch=3)
@@ -319,7 +314,7 @@ def test_very_many_producers_are_described_in_turns_and_once(world: ReplicaWorld
     request = DescribeProducersRequest(topics=[TopicRequest(name="t", partition_indexes=[0] * 100)])
     turns = 0
 
-    async def story() -> Any:
+    async def scenario() -> Any:
         nonlocal turns
         answer = asyncio.ensure_future(describe_producers.handle(world, context(61, 0), request))  # type: ignore[arg-type]
         while not answer.done():
@@ -327,7 +322,7 @@ def test_very_many_producers_are_described_in_turns_and_once(world: ReplicaWorld
             await asyncio.sleep(0)
         return answer.result()
 
-    answer = asyncio.run(story())
+    answer = asyncio.run(scenario())
 
     assert isinstance(answer, BuiltInThread) and turns >= 3
     (described,) = answer.make().topics[0].partitions

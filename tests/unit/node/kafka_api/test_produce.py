@@ -1,7 +1,7 @@
 """Produce: the response of a leader, by version, acks and errors of the request."""
 
 import asyncio
-from collections.abc import Awaitable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -23,6 +23,7 @@ from ottla.node.wire.messages.produce import (
 )
 from ottla.node.work.fair_pool import FairPool, GivenUp
 from ottla.node.work.turns import at_once
+from tests.unit.node.handler_results import settled
 from tests.unit.node.replica.replica_world import NODE_ID, OTHER_ID, ReplicaWorld, batch, context
 
 # Checking more than 8 KiB of records in Python blocks the loop.
@@ -171,7 +172,7 @@ def test_a_refused_batch_names_its_records(world: ReplicaWorld) -> None:
     assert answer.error_message
 
 
-def test_the_broker_stamps_where_the_topic_says_so(world: ReplicaWorld) -> None:
+def test_the_broker_sets_the_timestamp_if_the_topic_uses_log_append_time(world: ReplicaWorld) -> None:
     world.create_topic(config=LogConfig(message_timestamp_type="LogAppendTime"))
 
     assert send(world, request(batch())).log_append_time_ms == world.clock.now_ms()
@@ -205,7 +206,7 @@ def test_a_wrong_leader_is_answered_with_the_right_one(world: ReplicaWorld) -> N
 def test_a_request_waits_for_the_metadata_if_the_leader_has_just_gone_down(
     world: ReplicaWorld, loop: asyncio.AbstractEventLoop, acks: int, version: int
 ) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         world.create_topic(leader=OTHER_ID, replicas=(NODE_ID, OTHER_ID))
         world.metadata.suspects.suspect(OTHER_ID)
         message = request(batch(), topic_id=b"t".ljust(16, b"."), acks=acks)
@@ -221,18 +222,18 @@ def test_a_request_waits_for_the_metadata_if_the_leader_has_just_gone_down(
         assert world.partition().log.log_end_offset == 1
         assert answer is None or answer.responses[0].partition_responses[0].error_code == 0
 
-    loop.run_until_complete(story())
+    loop.run_until_complete(scenario())
 
 
 def test_a_request_for_partitions_of_other_leaders_is_rejected_at_once_after_a_broker_went_down(
     world: ReplicaWorld, loop: asyncio.AbstractEventLoop
 ) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         world.create_topic(leader=OTHER_ID, replicas=(NODE_ID, OTHER_ID))
         world.metadata.suspects.suspect(OTHER_ID + 1)
         assert send(world, request(batch())).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
-    loop.run_until_complete(story())
+    loop.run_until_complete(scenario())
 
 
 def wait_for_all(
@@ -240,7 +241,7 @@ def wait_for_all(
 ) -> PartitionProduceResponse:
     """Produce with acks=all, call `then`, and return the response."""
 
-    async def story() -> PartitionProduceResponse:
+    async def scenario() -> PartitionProduceResponse:
         message = request(batch(), acks=-1, timeout_ms=timeout_ms)
         delayed = produce.handle(world, context(0, 9), message)  # type: ignore[arg-type]
         assert isinstance(delayed, Delayed)
@@ -249,7 +250,7 @@ def wait_for_all(
         assert isinstance(response, ProduceResponse)
         return response.responses[0].partition_responses[0]
 
-    return loop.run_until_complete(story())
+    return loop.run_until_complete(scenario())
 
 
 def test_acks_all_waits_for_the_replicas_in_sync(
@@ -283,19 +284,15 @@ def test_acks_all_fails_when_the_leader_changes(world: ReplicaWorld, loop: async
     assert answer.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
-def sent_beside(
+def produce_in_thread(
     loop: asyncio.AbstractEventLoop, world: ReplicaWorld, message: ProduceRequest
 ) -> list[PartitionProduceResponse]:
     """Return the answers to a request whose batches are opened in a thread."""
     waiting = produce.handle(world, context(0, 9), message)  # type: ignore[arg-type]
     assert isinstance(waiting, Delayed)
     assert waiting.ends_with_client
-    response = waiting.answer(loop.run_until_complete(_outcome(waiting.future)))
+    response = loop.run_until_complete(settled(waiting))
     return [one for topic in response.responses for one in topic.partition_responses]
-
-
-async def _outcome(awaitable: Awaitable[Any]) -> Any:
-    return await awaitable
 
 
 def compressed(*values: bytes, codec: Compression = Compression.GZIP) -> bytes:
@@ -309,7 +306,7 @@ def test_recompressing_a_batch_does_not_block_the_loop(
     world.create_topic(config=LogConfig(compression_type="lz4"))
     value = bytes(range(256)) * 100
 
-    (answer,) = sent_beside(loop, world, request(compressed(value, value)))
+    (answer,) = produce_in_thread(loop, world, request(compressed(value, value)))
 
     log = world.partition().log
     assert (answer.error_code, answer.base_offset, log.log_end_offset) == (0, 0, 2)
@@ -327,7 +324,7 @@ def test_one_of_several_opened_batches_may_be_rejected(
     data = [PartitionProduceData(index=index, records=one) for index, one in enumerate((bad, good))]
     topic = TopicProduceData(name="t", topic_id=bytes(16), partition_data=data)
 
-    answers = sent_beside(loop, world, ProduceRequest(acks=1, timeout_ms=1000, topic_data=[topic]))
+    answers = produce_in_thread(loop, world, ProduceRequest(acks=1, timeout_ms=1000, topic_data=[topic]))
 
     assert [one.error_code for one in answers] == [ErrorCode.UNKNOWN_SERVER_ERROR, ErrorCode.NONE]
     assert [world.partition(index=index).log.log_end_offset for index in (0, 1)] == [0, 1]
@@ -367,10 +364,10 @@ def test_only_slow_batches_are_opened_and_checked_off_the_loop(
     world: ReplicaWorld, records: bytes, settings: dict[str, Any], expected: bool
 ) -> None:
     world.create_topic(config=LogConfig(**settings))
-    asked = request(records)
-    append = produce_append.ProduceAppend(world, context(0, 9), asked)  # type: ignore[arg-type]
+    message = request(records)
+    append = produce_append.ProduceAppend(world, context(0, 9), message)  # type: ignore[arg-type]
 
-    assert bool(at_once(append.steps_to_open(asked))) is expected
+    assert bool(at_once(append.steps_to_open(message))) is expected
 
 
 def test_batches_beyond_the_limit_of_the_loop_are_checked_off_it(world: ReplicaWorld) -> None:
@@ -378,25 +375,23 @@ def test_batches_beyond_the_limit_of_the_loop_are_checked_off_it(world: ReplicaW
     one = tiny_records(10_000, Compression.NONE)
     data = [PartitionProduceData(index=index, records=bytes(one)) for index in range(30)]
     topic = TopicProduceData(name="t", topic_id=bytes(16), partition_data=data)
-    asked = ProduceRequest(acks=1, timeout_ms=1000, topic_data=[topic])
-    append = produce_append.ProduceAppend(world, context(0, 9), asked)  # type: ignore[arg-type]
+    message = ProduceRequest(acks=1, timeout_ms=1000, topic_data=[topic])
+    append = produce_append.ProduceAppend(world, context(0, 9), message)  # type: ignore[arg-type]
 
     on_the_loop = 0 if IN_PYTHON else produce_append.AT_ONCE_BYTES // len(one)
-    assert len(at_once(append.steps_to_open(asked))) == 30 - on_the_loop
+    assert len(at_once(append.steps_to_open(message))) == 30 - on_the_loop
 
 
 def test_batches_of_a_request_with_very_many_partitions_are_opened_off_the_loop_too(
     loop: asyncio.AbstractEventLoop, world: ReplicaWorld
 ) -> None:
     world.create_topic(config=LogConfig(compression_type="lz4"))
-    asked = context(0, 9)
-    asked.is_large = True
+    request_context = context(0, 9)
+    request_context.is_large = True
 
     async def answered() -> Any:
-        result = produce.handle(world, asked, request(compressed(bytes(range(256)) * 100)))  # type: ignore[arg-type]
-        while not isinstance(result, ProduceResponse):
-            result = result.answer(await result.future) if isinstance(result, Delayed) else await result
-        return result
+        message = request(compressed(bytes(range(256)) * 100))
+        return await settled(produce.handle(world, request_context, message))  # type: ignore[arg-type]
 
     response = loop.run_until_complete(answered())
 
@@ -411,14 +406,12 @@ def test_a_large_request_of_a_disconnected_client_is_opened_and_appended_only_wi
 ) -> None:
     world.create_topic()
     world.batch_pool = FairPool("batches", threads=1, max_cpu_s=60.0, is_open=lambda number: False)
-    asked = context(0, 9)
-    asked.is_large = True
+    request_context = context(0, 9)
+    request_context.is_large = True
 
     async def answered() -> Any:
-        result = produce.handle(world, asked, request(compressed(bytes(9_000)), acks=acks))  # type: ignore[arg-type]
-        while result is not None and not isinstance(result, ProduceResponse):
-            result = await result
-        return result
+        message = request(compressed(bytes(9_000)), acks=acks)
+        return await settled(produce.handle(world, request_context, message))  # type: ignore[arg-type]
 
     if acks == 0:
         loop.run_until_complete(answered())
@@ -434,11 +427,11 @@ def test_batches_beyond_the_allowance_of_a_request_time_out(
 ) -> None:
     world.create_topic(partitions=3)
     monkeypatch.setattr(produce_append, "MAX_STEPS", 10)
-    opens_into_much = compressed(bytes(2_000_000), bytes(100), codec=Compression.ZSTD)  # eight pieces
-    data = [PartitionProduceData(index=index, records=memoryview(opens_into_much)) for index in range(3)]
+    bomb = compressed(bytes(2_000_000), bytes(100), codec=Compression.ZSTD)  # eight pieces
+    data = [PartitionProduceData(index=index, records=memoryview(bomb)) for index in range(3)]
     topic = TopicProduceData(name="t", topic_id=bytes(16), partition_data=data)
 
-    answers = sent_beside(loop, world, ProduceRequest(acks=1, timeout_ms=1000, topic_data=[topic]))
+    answers = produce_in_thread(loop, world, ProduceRequest(acks=1, timeout_ms=1000, topic_data=[topic]))
 
     assert [one.error_code for one in answers] == [0, *[ErrorCode.REQUEST_TIMED_OUT] * 2]
     assert [world.partition(index=index).log.log_end_offset for index in range(3)] == [2, 0, 0]

@@ -29,9 +29,9 @@ from ottla.node.net.answers import CloseConnection, Pending
 from ottla.node.replica.delayed_produce import RequiredOffset
 from ottla.node.wire import codec as codec_of
 from ottla.node.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from tests.unit.node.fakes import Gate, connection_of
 from tests.unit.node.kafka_api.serving import dispatcher_of
 from tests.unit.node.replica.replica_world import CONNECTION, NODE_ID, OTHER_ID, ReplicaWorld
-from tests.unit.node.stand_ins import Gate, connection_of
 
 PEER = connection_of(CONNECTION)
 VERSIONS = range(3, 14)
@@ -145,7 +145,7 @@ def test_a_known_head_is_not_decoded_again() -> None:
 
 
 def test_a_known_head_waits_for_the_metadata_if_the_leader_has_just_gone_down() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         node = Node(9, is_general=False)
         node.send(frame(9, batch()))
         node.world.create_topic(partitions=2, leader=OTHER_ID, leader_epoch=3, replicas=(NODE_ID, OTHER_ID))
@@ -156,16 +156,16 @@ def test_a_known_head_waits_for_the_metadata_if_the_leader_has_just_gone_down() 
         assert isinstance(answer, Pending) and not answer.is_carried_out
         cast(Any, answer.awaitable).close()
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
-def with_bits(records: bytes, bits: int) -> bytes:
+def with_attributes(records: bytes, bits: int) -> bytes:
     return records[:22] + bytes([records[22] | bits]) + records[23:]
 
 
 @pytest.mark.parametrize("version", [3, 4, 7, 8, 9, 12, 13])
 @pytest.mark.parametrize(
-    "spoil",
+    "corrupt",
     [
         lambda version: frame(version, None),
         lambda version: frame(version, b""),
@@ -173,7 +173,7 @@ def with_bits(records: bytes, bits: int) -> bytes:
         lambda version: frame(version, batch()[:-1] + b"?"),
         lambda version: frame(version, batch() + batch()),
         lambda version: frame(version, batch() + batch()[:30]),
-        lambda version: frame(version, with_bits(batch(), TRANSACTIONAL_BIT)),
+        lambda version: frame(version, with_attributes(batch(), TRANSACTIONAL_BIT)),
         lambda version: frame(version, batch(), transactional_id="x"),
         lambda version: frame(version, batch(), acks=2),
         lambda version: frame(version, batch(), acks=0),
@@ -188,10 +188,10 @@ def with_bits(records: bytes, bits: int) -> bytes:
         lambda version: frame(version, batch(producer_id=5, producer_epoch=0, base_sequence=7)),
     ],
 )
-def test_any_bytes_may_follow_a_known_head(version: int, spoil: Callable[[int], bytes]) -> None:
+def test_any_bytes_may_follow_a_known_head(version: int, corrupt: Callable[[int], bytes]) -> None:
     known = frame(version, batch())
 
-    both(version, [known, spoil(version), known])
+    both(version, [known, corrupt(version), known])
 
 
 @pytest.mark.parametrize("version", [3, 8, 11, 13])
@@ -242,16 +242,18 @@ def test_a_large_batch_is_opened_off_the_loop_also_where_the_head_is_known() -> 
 
 @pytest.mark.parametrize("codec", Compression)
 def test_records_are_checked_also_where_the_head_is_known(codec: Compression) -> None:
-    sound = build_batch([(b"k", b"v" * 900, NOW_MS + one, ()) for one in range(5)], compression=codec)
-    header = read_header(sound)
-    lying = seal_batch(header._replace(last_offset_delta=9, records_count=10), sound[HEADER_SIZE:])
-    later = seal_batch(header._replace(max_timestamp=NOW_MS + 1_000), sound[HEADER_SIZE:])
+    valid = build_batch([(b"k", b"v" * 900, NOW_MS + one, ()) for one in range(5)], compression=codec)
+    header = read_header(valid)
+    miscounted = seal_batch(header._replace(last_offset_delta=9, records_count=10), valid[HEADER_SIZE:])
+    later = seal_batch(header._replace(max_timestamp=NOW_MS + 1_000), valid[HEADER_SIZE:])
     # Compressed garbage is rejected in a thread, which test_batch_validator shows.
     garbage = [seal_batch(header, b"\xee" * 60)] if codec is Compression.NONE else []
-    opened = decompress(codec, bytes(sound[HEADER_SIZE:]))
+    opened = decompress(codec, bytes(valid[HEADER_SIZE:]))
     tail = seal_batch(header, compress(codec, bytes(opened) + b"\0"))
 
-    answers = both(9, [frame(9, bytes(one)) for one in (sound, sound, lying, later, *garbage, tail, sound)])
+    answers = both(
+        9, [frame(9, bytes(one)) for one in (valid, valid, miscounted, later, *garbage, tail, valid)]
+    )
 
     found = [codec_of.decode_response(0, 9, answer, 4)[1] for answer in answers]
     partitions = [one.responses[0].partition_responses[0] for one in found]
@@ -264,8 +266,8 @@ def test_a_sound_batch_is_appended_at_once_where_the_head_is_known() -> None:
     runs = []
     for codec in (Compression.NONE, Compression.LZ4, Compression.ZSTD):
         node = Node(9, is_general=False)
-        sound = bytes(build_batch([(b"k", b"v" * 100, NOW_MS, ())] * 5, compression=codec))
-        node.send_together([frame(9, sound)] * 9)
+        valid = bytes(build_batch([(b"k", b"v" * 100, NOW_MS, ())] * 5, compression=codec))
+        node.send_together([frame(9, valid)] * 9)
         runs.append(node.runs)
 
     assert runs[0] and runs[0] == runs[1] == runs[2]
@@ -328,12 +330,12 @@ def test_a_request_that_waits_is_answered_as_by_the_general_path(
         )
 
         # With acks=1 the response waits for a flush, which is due with this batch.
-        asked = frame(version, batch(30), acks=acks, correlation_id=77)
-        answer = node.dispatcher.serve(PEER, memoryview(bytearray(asked)))
+        request = frame(version, batch(30), acks=acks, correlation_id=77)
+        answer = node.dispatcher.serve(PEER, memoryview(bytearray(request)))
 
         assert isinstance(answer, Pending) and answer.is_carried_out
-        told = answer.encode({node.world.partition(): code})
-        answers.append(b"".join(cast(Any, told)))
+        encoded = answer.encode({node.world.partition(): code})
+        answers.append(b"".join(cast(Any, encoded)))
         assert bool(node.heads) is not is_general
 
     assert answers[0] == answers[1]
@@ -406,7 +408,7 @@ def together(version: int, frames: list[bytes], **topic: Any) -> Node:
     """Return the node that got all frames at once, and answered like one that got them one by one."""
     quick, general = Node(version, is_general=False, **topic), Node(version, is_general=True, **topic)
     known = frame(version, batch())
-    for _ in range(2):  # The second finds out how much room there is in the segment.
+    for _ in range(2):  # The first makes the head known, the second the room in the segment.
         assert quick.send(known) == general.send(known)
     one_by_one: list[Any] = []
     for one in frames:
@@ -443,7 +445,7 @@ def test_a_run_ends_at_a_batch_that_is_not_simply_appended(version: int) -> None
     plain = frame(version, batch())
     odd = {
         "damaged": frame(version, batch()[:-1] + b"?"),
-        "transactional": frame(version, with_bits(batch(), TRANSACTIONAL_BIT)),
+        "transactional": frame(version, with_attributes(batch(), TRANSACTIONAL_BIT)),
         "late": frame(version, batch(timestamp=NOW_MS + 10**9)),
         "of another partition": frame(version, batch(), index=1),
         "with trailing bytes": plain + b"trailing",
@@ -558,14 +560,14 @@ class Transactional(Node):
 
     def __init__(self, version: int, *, is_general: bool) -> None:
         super().__init__(version, is_general=is_general)
-        self.asked = 0
-        self.world.txn_gate = Gate(self._admit)
-        self.in_words = 0  # requests that were decoded
+        self.verified = 0
+        self.world.txn_gate = Gate(self._add_or_verify)
+        self.decoded = 0  # requests that were decoded
         route = self.dispatcher.routes[0, version]
         self.dispatcher.routes[0, version] = route._replace(decode=self._counted(route.decode))
 
-    def _admit(self, transactional_id: str, producer_id: int, *_: Any, adds: bool) -> Any:
-        self.asked += 1
+    def _add_or_verify(self, transactional_id: str, producer_id: int, *_: Any, adds: bool) -> Any:
+        self.verified += 1
         yes = ErrorCode.NONE if producer_id == 5 else ErrorCode.INVALID_PRODUCER_ID_MAPPING
         future: asyncio.Future[Any] = LOOP.create_future()
         future.set_result({("t", 0): yes, ("t", 1): yes})
@@ -573,7 +575,7 @@ class Transactional(Node):
 
     def _counted(self, decode: Callable[..., Any]) -> Callable[..., Any]:
         def counted(*arguments: Any) -> Any:
-            self.in_words += 1
+            self.decoded += 1
             return decode(*arguments)
 
         return counted
@@ -613,11 +615,11 @@ def test_in_an_open_transaction_a_request_is_answered_as_the_first(version: int)
         assert quick.send(one) == general.send(one)
 
     assert quick.content() == general.content()
-    assert quick.asked == general.asked == 1
+    assert quick.verified == general.verified == 1
     assert len(quick.heads) == 3
     # The table answered one request for each of the two plain heads, and four for the transactional one,
     # which was learned from the second request of the transaction.
-    assert general.in_words - quick.in_words == 2 + 4
+    assert general.decoded - quick.decoded == 2 + 4
 
 
 def test_a_long_transactional_id_is_not_remembered() -> None:
@@ -674,8 +676,8 @@ def test_any_mixture_in_transactions_is_answered_as_by_the_general_path(seed: in
         assert quick.send(one) == general.send(one), number
 
     assert quick.content() == general.content()
-    assert quick.asked == general.asked
-    assert quick.in_words < general.in_words
+    assert quick.verified == general.verified
+    assert quick.decoded < general.decoded
 
 
 def test_a_frame_beyond_the_limit_ends_a_run() -> None:
@@ -717,11 +719,11 @@ def test_an_unauthorized_client_with_the_bytes_of_an_authorized_one_is_rejected(
     authorizer.update(AclSet().changed({bytes(16): write_acl("t")}))
     ann, mallory = client_of(authorizer, "User:ann"), client_of(authorizer, "User:mallory")
     node = Node(version, is_general=False)
-    asked = frame(version, batch())
-    two = memoryview(bytearray((struct.pack(">i", len(asked)) + asked) * 2))
+    request = frame(version, batch())
+    two = memoryview(bytearray((struct.pack(">i", len(request)) + request) * 2))
 
     def code_of(client: Any) -> int:
-        answer = b"".join(cast(Any, node.dispatcher.serve(client, memoryview(bytearray(asked)))))
+        answer = b"".join(cast(Any, node.dispatcher.serve(client, memoryview(bytearray(request)))))
         (topic,) = codec_of.decode_response(0, version, answer, 4)[1].responses
         return int(topic.partition_responses[0].error_code)
 

@@ -1,4 +1,4 @@
-"""The dispatcher lets any API serve requests that begin like an earlier one."""
+"""Any API may serve requests that begin like an earlier one without its handler."""
 
 import struct
 from dataclasses import replace
@@ -12,9 +12,9 @@ from ottla.node.net.answers import Run
 from ottla.node.wire import codec
 from ottla.node.wire.api_keys import ApiKey
 from ottla.node.wire.messages.api_versions import ApiVersionsRequest
+from tests.unit.node.fakes import connection_of
 from tests.unit.node.kafka_api.serving import dispatcher_of
 from tests.unit.node.replica.replica_world import CONNECTION, ReplicaWorld
-from tests.unit.node.stand_ins import connection_of
 
 PEER = connection_of(CONNECTION)
 
@@ -55,15 +55,15 @@ def test_an_api_may_serve_requests_that_begin_like_an_earlier_one_without_its_ha
     world.supported_features = {}  # type: ignore[attr-defined]
     dispatcher = dispatcher_of(world)
     named = ApiVersionsRequest(client_software_name="test", client_software_version="1.0")
-    asked = memoryview(b"".join(codec.encode_request(ApiKey.API_VERSIONS, 3, 7, "test", named))[4:])
-    two = memoryview((struct.pack(">i", len(asked)) + bytes(asked)) * 2)
+    request_frame = memoryview(b"".join(codec.encode_request(ApiKey.API_VERSIONS, 3, 7, "test", named))[4:])
+    two = memoryview((struct.pack(">i", len(request_frame)) + bytes(request_frame)) * 2)
     assert dispatcher.serve_run(PEER, two, 0, len(two)) is None
 
-    first = dispatcher.serve(PEER, asked)
+    first = dispatcher.serve(PEER, request_frame)
 
     assert first != [b"as before"]
-    assert dispatcher.serve(PEER, asked) == [b"as before"]
+    assert dispatcher.serve(PEER, request_frame) == [b"as before"]
     assert dispatcher.serve_run(PEER, two, 0, len(two)) == Run(len(two), 2, [b"both as before"])
     repeated: Any = dispatcher.routes[ApiKey.API_VERSIONS, 3].repeated
     ((body, request, _),) = repeated.learned
-    assert asked[-len(body) :] == body and request.client_software_name == "test"
+    assert request_frame[-len(body) :] == body and request.client_software_name == "test"

@@ -70,7 +70,7 @@ class Follower:
             self.epoch += 1
         return response
 
-    def told(self, *wanted: FetchPartition, **fields: Any) -> dict[int, PartitionData]:
+    def fetch(self, *wanted: FetchPartition, **fields: Any) -> dict[int, PartitionData]:
         """Return the partitions in the response to a fetch that does not wait."""
         response = self.ask(*wanted, **fields)
         assert isinstance(response, FetchResponse), response
@@ -78,7 +78,7 @@ class Follower:
         return {one.partition_index: one for topic in response.responses for one in topic.partitions}
 
     def wake(self) -> None:
-        """Send the request with which a follower completes its waiting fetch."""
+        """Send the request that makes the leader answer the follower's waiting fetch at once."""
         request = FetchRequest(
             replica_state=ReplicaState(replica_id=OTHER_ID, replica_epoch=self.broker_epoch),
             session_id=self.session_id,
@@ -107,7 +107,7 @@ def world() -> ReplicaWorld:
     return world
 
 
-def follower_of(partition: Partition) -> int:
+def follower_end_offset(partition: Partition) -> int:
     assert partition.isr is not None
     return partition.isr.followers[OTHER_ID].log_end_offset
 
@@ -116,35 +116,35 @@ def test_a_follower_reads_to_the_log_end_and_acknowledges_with_its_next_fetch(wo
     world.append()
     follower = Follower(world)
 
-    data = follower.told(at(0))[0]
+    data = follower.fetch(at(0))[0]
     assert data.records is not None and len(data.records) == BATCH_BYTES
     assert data.high_watermark == 0
-    data = follower.told(at(1, last_epoch=0))[0]
+    data = follower.fetch(at(1, last_epoch=0))[0]
 
     assert world.partition().log.high_watermark == data.high_watermark == 1
 
 
 def test_only_partitions_with_changes_are_returned(world: ReplicaWorld) -> None:
     follower = Follower(world)
-    assert sorted(follower.told(at(0), at(0, 1), at(0, 2))) == [0, 1, 2]
-    assert follower.told() == {}
+    assert sorted(follower.fetch(at(0), at(0, 1), at(0, 2))) == [0, 1, 2]
+    assert follower.fetch() == {}
 
     world.append(index=1)
 
-    assert sorted(follower.told()) == [1]
-    assert sorted(follower.told()) == [1], "the follower has not acknowledged it"
-    assert sorted(follower.told(at(1, 1, last_epoch=0))) == [1], "the high watermark"
-    assert follower.told() == {}
+    assert sorted(follower.fetch()) == [1]
+    assert sorted(follower.fetch()) == [1], "the follower has not acknowledged it"
+    assert sorted(follower.fetch(at(1, 1, last_epoch=0))) == [1], "the high watermark"
+    assert follower.fetch() == {}
 
 
 def test_a_forgotten_partition_is_not_returned(world: ReplicaWorld) -> None:
     follower = Follower(world)
-    follower.told(at(0), at(0, 1))
-    follower.told(forgotten=[1])
+    follower.fetch(at(0), at(0, 1))
+    follower.fetch(forgotten=[1])
 
     world.append(index=1)
 
-    assert follower.told() == {}
+    assert follower.fetch() == {}
     assert world.partition("t", 1).watchers == []
 
 
@@ -153,8 +153,8 @@ def test_partitions_take_turns_if_a_response_is_full(world: ReplicaWorld) -> Non
         world.append(index=index)
     follower = Follower(world)
 
-    seen = [sorted(follower.told(at(0), at(0, 1), at(0, 2), max_bytes=BATCH_BYTES))]
-    seen += [sorted(follower.told(max_bytes=BATCH_BYTES)) for _ in range(3)]
+    seen = [sorted(follower.fetch(at(0), at(0, 1), at(0, 2), max_bytes=BATCH_BYTES))]
+    seen += [sorted(follower.fetch(max_bytes=BATCH_BYTES)) for _ in range(3)]
 
     assert seen == [[0], [1], [2], [0]]
 
@@ -177,7 +177,7 @@ def test_a_client_that_has_not_proven_to_be_that_broker_gets_nothing(world: Repl
     ],
 )
 def test_errors_are_answered_at_once(world: ReplicaWorld, wanted: FetchPartition, code: ErrorCode) -> None:
-    data = Follower(world).told(wanted, max_wait_ms=10_000)
+    data = Follower(world).fetch(wanted, max_wait_ms=10_000)
 
     assert [one.error_code for one in data.values()] == [code]
 
@@ -185,19 +185,19 @@ def test_errors_are_answered_at_once(world: ReplicaWorld, wanted: FetchPartition
 def test_an_older_epoch_is_fenced(world: ReplicaWorld) -> None:
     world.create_topic(partitions=3, replicas=BOTH, leader_epoch=4)
 
-    assert Follower(world).told(at(0, epoch=3))[0].error_code == ErrorCode.FENCED_LEADER_EPOCH
+    assert Follower(world).fetch(at(0, epoch=3))[0].error_code == ErrorCode.FENCED_LEADER_EPOCH
 
 
 def test_a_broker_that_is_not_yet_known_as_a_replica_retries(world: ReplicaWorld) -> None:
     world.create_topic(partitions=3, replicas=(NODE_ID,))
 
-    assert Follower(world).told(at(0))[0].error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
+    assert Follower(world).fetch(at(0))[0].error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
 
 
 def test_a_process_that_was_replaced_moves_no_high_watermark(world: ReplicaWorld) -> None:
     world.append()
 
-    data = Follower(world, broker_epoch=0).told(at(1, last_epoch=0))[0]
+    data = Follower(world, broker_epoch=0).fetch(at(1, last_epoch=0))[0]
 
     assert data.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
     assert world.partition().log.high_watermark == 0
@@ -208,16 +208,16 @@ def test_the_end_of_a_diverging_log_is_returned(world: ReplicaWorld) -> None:
     world.create_topic(partitions=3, replicas=BOTH, leader_epoch=3)
     world.append(count=5)
 
-    data = Follower(world).told(at(8, epoch=3, last_epoch=1))[0]
+    data = Follower(world).fetch(at(8, epoch=3, last_epoch=1))[0]
 
     assert (data.diverging_epoch.epoch, data.diverging_epoch.end_offset) == (0, 5)
     assert not data.records
-    assert follower_of(world.partition()) == -1, "its log diverges"
+    assert follower_end_offset(world.partition()) == -1, "its log diverges"
 
 
 def test_invalid_session_epochs_of_followers_are_rejected(world: ReplicaWorld) -> None:
     follower = Follower(world)
-    follower.told(at(0))
+    follower.fetch(at(0))
     follower.epoch += 1
     assert follower.ask().error_code == ErrorCode.INVALID_FETCH_SESSION_EPOCH
     follower.session_id += 1
@@ -228,16 +228,16 @@ def test_in_a_new_epoch_of_the_same_leader_the_followers_offset_is_known_again(w
     """A node that was cut off for a while goes on leading; its followers have no new offsets to report."""
     world.append()
     follower = Follower(world)
-    follower.told(at(0))
-    follower.told(at(1, last_epoch=0))
-    follower.told()
+    follower.fetch(at(0))
+    follower.fetch(at(1, last_epoch=0))
+    follower.fetch()
 
     world.replica_manager.fence()
     world.replica_manager.unfence()
-    assert follower_of(world.partition()) == -1
-    follower.told()
+    assert follower_end_offset(world.partition()) == -1
+    follower.fetch()
 
-    assert follower_of(world.partition()) == 1
+    assert follower_end_offset(world.partition()) == 1
 
 
 def test_a_follower_that_repeats_its_offset_gets_the_high_watermark_again(
@@ -246,11 +246,11 @@ def test_a_follower_that_repeats_its_offset_gets_the_high_watermark_again(
     """A new leader epoch began when the response arrived, so the follower dropped it."""
     world.append()
     follower = Follower(world)
-    follower.told(at(0))
-    assert follower.told(at(1, last_epoch=0))[0].high_watermark == 1
-    assert follower.told() == {}
+    follower.fetch(at(0))
+    assert follower.fetch(at(1, last_epoch=0))[0].high_watermark == 1
+    assert follower.fetch() == {}
 
-    assert follower.told(at(1, last_epoch=0))[0].high_watermark == 1
+    assert follower.fetch(at(1, last_epoch=0))[0].high_watermark == 1
 
 
 # ---- waiting -------------------------------------------------------------------------------------
@@ -258,7 +258,7 @@ def test_a_follower_that_repeats_its_offset_gets_the_high_watermark_again(
 
 async def _caught_up(world: ReplicaWorld) -> tuple[Follower, Delayed]:
     follower = Follower(world)
-    follower.told(at(0), at(0, 1), at(0, 2))
+    follower.fetch(at(0), at(0, 1), at(0, 2))
     waiting = follower.ask(max_wait_ms=10_000)
     assert isinstance(waiting, Delayed)
     return follower, waiting
@@ -271,85 +271,85 @@ async def _answer(waiting: Delayed, within_s: float = 8.0) -> list[int]:
 
 
 def test_an_append_wakes_the_fetch_that_waits(world: ReplicaWorld, loop: asyncio.AbstractEventLoop) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         _, waiting = await _caught_up(world)
         world.append(index=2)
         assert waiting.future.done()  # type: ignore[attr-defined]
         assert await _answer(waiting) == [2]
 
-    loop.run_until_complete(story())
+    loop.run_until_complete(scenario())
 
 
 def test_a_high_watermark_alone_waits_for_records_but_not_long(
     world: ReplicaWorld, loop: asyncio.AbstractEventLoop
 ) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         follower = Follower(world)
         world.append()
-        follower.told(at(0))
+        follower.fetch(at(0))
         waiting = follower.ask(at(1, last_epoch=0), max_wait_ms=10_000)
         assert isinstance(waiting, Delayed)
         assert world.partition().log.high_watermark == 1
         assert not waiting.future.done()  # type: ignore[attr-defined]
         assert await _answer(waiting) == [0]
 
-    loop.run_until_complete(story())
+    loop.run_until_complete(scenario())
 
 
-def test_a_follower_with_news_has_its_waiting_fetch_answered(
+def test_a_follower_ends_its_waiting_fetch_with_another_request(
     world: ReplicaWorld, loop: asyncio.AbstractEventLoop
 ) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         follower, waiting = await _caught_up(world)
         follower.wake()
         assert await _answer(waiting) == []
 
-    loop.run_until_complete(story())
+    loop.run_until_complete(scenario())
 
 
 def test_a_leader_that_resigns_answers_waiting_fetches_at_once(
     world: ReplicaWorld, loop: asyncio.AbstractEventLoop
 ) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         _, waiting = await _caught_up(world)
         world.create_topic(partitions=3, replicas=BOTH, leader=OTHER_ID, leader_epoch=1)
         assert await _answer(waiting) == [0, 1, 2]
 
-    loop.run_until_complete(story())
+    loop.run_until_complete(scenario())
 
 
 def test_records_are_deleted_when_the_follower_has_deleted_too(
     world: ReplicaWorld, loop: asyncio.AbstractEventLoop
 ) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         world.append(count=4)
         follower = Follower(world)
-        follower.told(at(0))
-        follower.told(at(4, last_epoch=0))
+        follower.fetch(at(0))
+        follower.fetch(at(4, last_epoch=0))
         partition = world.partition()
         offset = partition.delete_records_before(3)
         assert partition.low_watermark() == 0
         done = world.replica_manager.delay_delete({partition: offset}, 10_000)
-        assert [one.log_start_offset for one in follower.told().values()] == [3]
+        assert [one.log_start_offset for one in follower.fetch().values()] == [3]
         assert not done.done()
-        follower.told(at(4, last_epoch=0, start=3))
+        follower.fetch(at(4, last_epoch=0, start=3))
         assert (await done)[partition] == (ErrorCode.NONE, 3)
 
-    loop.run_until_complete(story())
+    loop.run_until_complete(scenario())
 
 
 def test_a_deletion_that_times_out_returns_the_low_watermark(
     world: ReplicaWorld, loop: asyncio.AbstractEventLoop
 ) -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         world.append(count=4)
-        Follower(world).told(at(4, last_epoch=0, start=1))
+        Follower(world).fetch(at(4, last_epoch=0, start=1))
         partition = world.partition()
         offset = partition.delete_records_before(3)
         done = await world.replica_manager.delay_delete({partition: offset}, 1)
         assert done[partition] == (ErrorCode.REQUEST_TIMED_OUT, 1)
 
-    loop.run_until_complete(story())
+    loop.run_until_complete(scenario())
 
 
 # ---- throttling ----------------------------------------------------------------------------------
@@ -365,10 +365,10 @@ def test_a_throttled_follower_that_is_not_in_sync_waits_for_its_quota(world: Rep
         world.append(index=index)
     follower = Follower(world)
 
-    first = follower.told(at(0), at(0, 1), max_bytes=4 * BATCH_BYTES)
+    first = follower.fetch(at(0), at(0, 1), max_bytes=4 * BATCH_BYTES)
     assert sorted(index for index, data in first.items() if data.records) == [0, 1]
-    second = follower.told()
+    second = follower.fetch()
     assert sorted(index for index, data in second.items() if data.records) == [1], "0 is over its quota"
     world.clock.advance(60_000)
 
-    assert sorted(index for index, data in follower.told().items() if data.records) == [0, 1]
+    assert sorted(index for index, data in follower.fetch().items() if data.records) == [0, 1]

@@ -21,12 +21,12 @@ from ottla.node.wire import codec
 from ottla.node.wire.api_keys import ApiKey
 from ottla.node.wire.messages.api_versions import ApiVersionsRequest
 from ottla.node.wire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+from tests.unit.node.fakes import connection_of
 from tests.unit.node.kafka_api.serving import dispatcher_of
 from tests.unit.node.kafka_api.test_byte_quotas import Throttled
 from tests.unit.node.replica.replica_world import CONNECTION, OTHER_ID, ReplicaWorld
-from tests.unit.node.stand_ins import connection_of
 
-# Over ten seconds, the first request being the only one: 1 ms is 0.01 % of a thread.
+# The first request counts over ten seconds, of which 1 ms is 0.01 % of a thread.
 TINY = 0.001
 
 
@@ -109,11 +109,11 @@ def test_the_time_of_every_kind_of_result_counts_and_its_response_has_the_thrott
         handle=lambda *_: way(response), small_bytes=0 if is_large else route.small_bytes
     )
 
-    told = serve(dispatcher, connection, ApiKey.LIST_GROUPS, 4, ListGroupsRequest())
+    received = serve(dispatcher, connection, ApiKey.LIST_GROUPS, 4, ListGroupsRequest())
 
-    assert told.error_code == 15
+    assert received.error_code == 15
     # At most one window, as in Apache Kafka.
-    assert connection.throttled == [told.throttle_time_ms] == [1_000]
+    assert connection.throttled == [received.throttle_time_ms] == [1_000]
     assert dispatcher.quotas.requests.readings(1)[0].value * 10 >= 1.0, "10 ms are 1 % of a second"
 
 
@@ -121,16 +121,16 @@ def test_the_time_of_every_kind_of_result_counts_and_its_response_has_the_thrott
 def test_a_cached_response_to_api_versions_has_the_throttle_time(
     dispatcher: Dispatcher, version: int
 ) -> None:
-    asked = ApiVersionsRequest(client_software_name="test", client_software_version="1.0")
-    free = serve(dispatcher, Throttled(), ApiKey.API_VERSIONS, version, asked)
+    request = ApiVersionsRequest(client_software_name="test", client_software_version="1.0")
+    free = serve(dispatcher, Throttled(), ApiKey.API_VERSIONS, version, request)
     limit(dispatcher, 1e-6)
     connection = Throttled()
 
-    told = serve(dispatcher, connection, ApiKey.API_VERSIONS, version, asked)
-    again = serve(dispatcher, Throttled(), ApiKey.API_VERSIONS, version, asked)
+    response = serve(dispatcher, connection, ApiKey.API_VERSIONS, version, request)
+    again = serve(dispatcher, Throttled(), ApiKey.API_VERSIONS, version, request)
 
-    assert told.api_keys == again.api_keys == free.api_keys
-    assert told.throttle_time_ms == (1_000 if version else 0)
+    assert response.api_keys == again.api_keys == free.api_keys
+    assert response.throttle_time_ms == (1_000 if version else 0)
     assert connection.throttled == [1_000]
 
 
@@ -138,9 +138,9 @@ def test_a_client_within_its_quota_waits_for_nothing(dispatcher: Dispatcher) -> 
     limit(dispatcher, 100_000.0)
     connection = Throttled()
 
-    told = serve(dispatcher, connection, ApiKey.API_VERSIONS, 2, ApiVersionsRequest())
+    response = serve(dispatcher, connection, ApiKey.API_VERSIONS, 2, ApiVersionsRequest())
 
-    assert told.throttle_time_ms == 0 and connection.throttled == []
+    assert response.throttle_time_ms == 0 and connection.throttled == []
     assert dispatcher.quotas.requests.readings(1)[0].value > 0
 
 
@@ -182,10 +182,10 @@ def test_a_rejection_has_the_throttle_time_too(dispatcher: Dispatcher) -> None:
     route = dispatcher.load_route(ApiKey.LIST_GROUPS, 4)
     dispatcher.routes[ApiKey.LIST_GROUPS, 4] = route._replace(handle=denies)
 
-    told = serve(dispatcher, connection, ApiKey.LIST_GROUPS, 4, ListGroupsRequest())
+    response = serve(dispatcher, connection, ApiKey.LIST_GROUPS, 4, ListGroupsRequest())
 
-    assert told.error_code == ErrorCode.GROUP_AUTHORIZATION_FAILED
-    assert connection.throttled == [told.throttle_time_ms] == [1_000]
+    assert response.error_code == ErrorCode.GROUP_AUTHORIZATION_FAILED
+    assert connection.throttled == [response.throttle_time_ms] == [1_000]
 
 
 @pytest.mark.parametrize("is_known", [True, False], ids=["text too long", "client id too long"])
@@ -209,9 +209,9 @@ def test_nodes_of_the_cluster_are_exempt(dispatcher: Dispatcher) -> None:
     limit(dispatcher, 1e-6)
     node = connection_of(replace(CONNECTION, peer_id=OTHER_ID))
 
-    told = serve(dispatcher, cast(Any, node), ApiKey.API_VERSIONS, 2, ApiVersionsRequest())
+    response = serve(dispatcher, cast(Any, node), ApiKey.API_VERSIONS, 2, ApiVersionsRequest())
 
-    assert told.throttle_time_ms == 0 and dispatcher.quotas.requests.readings(1) == []
+    assert response.throttle_time_ms == 0 and dispatcher.quotas.requests.readings(1) == []
 
 
 def test_requests_that_only_nodes_send_in_apache_kafka_are_exempt() -> None:

@@ -18,7 +18,7 @@ from ottla.node.net.answers import Answer, Pending
 from ottla.node.net.connection import Connection
 from ottla.node.net.connection_quota import ConnectionLimits, ConnectionQuota
 from ottla.node.net.gathered_answers import GatheredAnswers
-from ottla.node.net.handshake_lane import HandshakeLane
+from ottla.node.net.handshake_executor import HandshakeExecutor
 from ottla.node.net.listener import Listener, ListenerLimits
 from ottla.node.net.login import LOGIN_SECONDS
 from ottla.node.net.receive_memory import ReceiveMemory
@@ -71,6 +71,8 @@ class Loop:
 
 
 class Timer:
+    """The handle of a timer of that loop."""
+
     def __init__(self, timers: list[Any], timer: Any) -> None:
         self._timers, self._timer = timers, timer
 
@@ -80,6 +82,8 @@ class Timer:
 
 
 class Transport(asyncio.Transport):
+    """A transport that keeps what was sent."""
+
     def __init__(self) -> None:
         super().__init__({"peername": ("10.0.0.1", 40_000), "sockname": ("10.0.0.2", 9092)})
         self.sent = b""
@@ -115,7 +119,7 @@ class Client:
         passwords: dict[str, str] | None = None,
         max_reauth_ms: int = 0,
         failures: FailedLogins | None = None,
-        lane: HandshakeLane | None = None,
+        executor: HandshakeExecutor | None = None,
         full_listener_for_nodes: bool = False,
         is_for_nodes_only: bool = False,
     ) -> None:
@@ -140,16 +144,16 @@ class Client:
         self.gate = SaslGate(
             lambda: self.settings,
             dispatcher,
-            lane=lane or HandshakeLane(),
+            executor=executor or HandshakeExecutor(),
             failures=self.failures,
             unique=bytes,
             false_credentials=FalseCredentials(dict, key=b"key"),
             credential_of=lambda user, mechanism: KEPT.get((user, mechanism)),
-            on_failed_login=lambda *told: self.told.append(told),
+            on_failed_login=lambda *login: self.failed_logins.append(login),
             is_for_nodes_only=is_for_nodes_only,
             loop_of=lambda: cast(Any, self.loop),
         )
-        self.told: list[tuple[str, ...]] = []  # events of the audit log
+        self.failed_logins: list[tuple[str, ...]] = []  # events of the audit log
         self.listener = Listener(
             name="SASL",
             service=dispatcher.service,
@@ -164,7 +168,7 @@ class Client:
         )
         self.listener.loop = loop
         self.complaints: list[str] = []
-        self.listener.complain = lambda info, reason: self.complaints.append(reason)  # type: ignore[method-assign]
+        self.listener.log_rejected = lambda info, reason: self.complaints.append(reason)  # type: ignore[method-assign]
         self.connection, self.transport = Connection(self.listener), Transport()
         self.connection.connection_made(self.transport)
 
@@ -198,7 +202,7 @@ class Client:
         return codec.decode_response(key, version, sent, 4)[1]
 
     def ask(self, key: int, version: int, request: Any) -> Any:
-        self.send(asked(key, version, request))
+        self.send(request_frame(key, version, request))
         return self.take(key, version)
 
     def shake_hands(self, mechanism: str = "PLAIN", version: int = 1) -> Any:
@@ -209,7 +213,7 @@ class Client:
 
     def fails(self, token: bytes) -> str:
         """Send a token that fails; return the error message after the delay of the response."""
-        self.send(asked(AUTHENTICATE, 2, SaslAuthenticateRequest(auth_bytes=token)))
+        self.send(request_frame(AUTHENTICATE, 2, SaslAuthenticateRequest(auth_bytes=token)))
         assert not self.transport.sent and not self.transport.is_closed, "the response is delayed"
         self.wait(0.11)
         response = self.take(AUTHENTICATE, 2)
@@ -219,7 +223,7 @@ class Client:
 
     def is_served(self) -> bool:
         """Return True if every request is served."""
-        self.send(asked(VERSIONS, 0, ApiVersionsRequest()))
+        self.send(request_frame(VERSIONS, 0, ApiVersionsRequest()))
         if self.transport.is_closed:
             return False
         return bool(self.take(VERSIONS, 0).error_code == 0)
@@ -229,7 +233,7 @@ class Client:
         return self.connection.info.access.principal
 
 
-def asked(key: int, version: int, request: Any) -> bytes:
+def request_frame(key: int, version: int, request: Any) -> bytes:
     return b"".join(codec.encode_request(key, version, 7, "test", request))
 
 
@@ -247,7 +251,7 @@ def client(loop: asyncio.AbstractEventLoop) -> Client:
 
 def versions(version: int = 3, name: str = "test") -> bytes:
     request = ApiVersionsRequest(client_software_name=name, client_software_version="1")
-    return asked(VERSIONS, version, request)
+    return request_frame(VERSIONS, version, request)
 
 
 def log_in(client: Client) -> None:
@@ -292,13 +296,7 @@ def test_scram_takes_two_messages(client: Client) -> None:
 
 
 def final_of_kept(password: bytes, bare: bytes, answer: bytes) -> bytes:
-    import tests.unit.node.security.sasl.test_scram as scram
-
-    kept, scram.SALT = scram.SALT, SALT
-    try:
-        return final_of(SHA_512, password.decode(), bare, answer)
-    finally:
-        scram.SALT = kept
+    return final_of(SHA_512, password.decode(), bare, answer, salt=SALT)
 
 
 @pytest.mark.parametrize(("version", "name", "code"), [(99, "test", 35), (3, "b a d", 42)])
@@ -325,7 +323,7 @@ def test_versions_are_asked_for_once(client: Client) -> None:
 
 @pytest.mark.parametrize("after_versions", [False, True])
 @pytest.mark.parametrize("key", [ApiKey.PRODUCE, ApiKey.METADATA, ApiKey.LIST_GROUPS, AUTHENTICATE, 12_001])
-def test_any_other_request_before_a_mechanism_is_chosen_closes_unanswered(
+def test_any_other_request_before_a_mechanism_is_chosen_closes_the_connection_unanswered(
     client: Client, key: int, after_versions: bool
 ) -> None:
     if after_versions:
@@ -338,7 +336,7 @@ def test_any_other_request_before_a_mechanism_is_chosen_closes_unanswered(
 
 
 def test_an_unknown_mechanism_is_answered_with_the_enabled_ones_and_closes(client: Client) -> None:
-    client.send(asked(HANDSHAKE, 1, SaslHandshakeRequest(mechanism="GSSAPI")))
+    client.send(request_frame(HANDSHAKE, 1, SaslHandshakeRequest(mechanism="GSSAPI")))
     assert not client.transport.sent
     client.wait(0.11)
 
@@ -350,7 +348,7 @@ def test_an_unknown_mechanism_is_answered_with_the_enabled_ones_and_closes(clien
 
 def test_another_request_during_a_login_is_refused_by_its_own_answer(client: Client) -> None:
     client.shake_hands()
-    client.send(asked(ApiKey.LIST_GROUPS, 4, ListGroupsRequest()))
+    client.send(request_frame(ApiKey.LIST_GROUPS, 4, ListGroupsRequest()))
     client.wait(0.11)
 
     assert client.take(ApiKey.LIST_GROUPS, 4).error_code == ErrorCode.ILLEGAL_SASL_STATE
@@ -398,7 +396,7 @@ def test_after_a_login_or_where_none_is_needed_the_requests_of_a_login_are_refus
 
 
 @pytest.mark.parametrize(
-    ("mechanism", "token", "told"),
+    ("mechanism", "token", "message"),
     [
         ("PLAIN", b"\0anna\0wrong", INVALID),
         ("PLAIN", b"\0nobody\0secret", INVALID),
@@ -417,11 +415,11 @@ def test_after_a_login_or_where_none_is_needed_the_requests_of_a_login_are_refus
     ],
 )
 def test_a_failed_login_gets_kafkas_error_message(
-    client: Client, mechanism: str, token: bytes, told: str
+    client: Client, mechanism: str, token: bytes, message: str
 ) -> None:
     client.shake_hands(mechanism)
 
-    assert client.fails(token) == told
+    assert client.fails(token) == message
     assert client.principal == "User:ANONYMOUS" and client.gate.counts.failed == 1
 
 
@@ -431,7 +429,7 @@ def test_users_of_scram_log_in_by_plain_too_with_their_keys_made_in_a_thread(
     for token, code in ((b"\0anna\0secret", 0), (b"\0anna\0wrong", 58), (b"\0nobody\0secret", 58)):
         client = Client(loop)
         client.shake_hands()
-        client.send(asked(AUTHENTICATE, 2, SaslAuthenticateRequest(auth_bytes=token)))
+        client.send(request_frame(AUTHENTICATE, 2, SaslAuthenticateRequest(auth_bytes=token)))
         for _ in range(10_000):
             if client.transport.sent:
                 break
@@ -447,9 +445,9 @@ def test_requests_sent_with_a_login_are_served_after_it_but_not_after_a_failure(
     for password, is_served in ((b"secret", True), (b"wrong", False)):
         client = Client(loop, passwords={"anna": "secret"})
         client.send(
-            asked(HANDSHAKE, 1, SaslHandshakeRequest(mechanism="PLAIN"))
-            + asked(AUTHENTICATE, 2, SaslAuthenticateRequest(auth_bytes=b"\0anna\0" + password))
-            + asked(VERSIONS, 0, ApiVersionsRequest())
+            request_frame(HANDSHAKE, 1, SaslHandshakeRequest(mechanism="PLAIN"))
+            + request_frame(AUTHENTICATE, 2, SaslAuthenticateRequest(auth_bytes=b"\0anna\0" + password))
+            + request_frame(VERSIONS, 0, ApiVersionsRequest())
         )
         client.wait(0.11)
         assert client.take(HANDSHAKE, 1).error_code == 0
@@ -460,7 +458,7 @@ def test_requests_sent_with_a_login_are_served_after_it_but_not_after_a_failure(
 @pytest.mark.parametrize(
     "garbage", [b"GET / HTTP/1.1\r\n\r\n", b"\0\0\0\0", b"\0\0\0\3abc", b"\0\0\0\x40" + b"\xff" * 64]
 )
-def test_garbage_closes_unanswered(client: Client, garbage: bytes) -> None:
+def test_garbage_closes_the_connection_unanswered(client: Client, garbage: bytes) -> None:
     client.send(garbage)
 
     assert client.transport.is_closed and not client.transport.sent and len(client.complaints) == 1
@@ -490,15 +488,15 @@ def test_an_invalid_mechanism_name_is_not_logged(client: Client) -> None:
     """It may be a password from the wrong place of a client's settings."""
     for wrong in ("secret-word", "SECRET WORD", "S" * 21, ""):
         other = Client(client.real, passwords={})
-        other.send(asked(HANDSHAKE, 1, SaslHandshakeRequest(mechanism=wrong)))
+        other.send(request_frame(HANDSHAKE, 1, SaslHandshakeRequest(mechanism=wrong)))
         other.wait(0.11)
 
         assert other.take(HANDSHAKE, 1).error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM
         assert other.complaints == ["Failed authentication: Unsupported SASL mechanism with an invalid name"]
-        assert other.told[0][3:] == ("", "Unsupported SASL mechanism with an invalid name")
+        assert other.failed_logins[0][3:] == ("", "Unsupported SASL mechanism with an invalid name")
 
 
-def test_a_client_that_leaves_in_the_middle_leaves_nothing_behind(client: Client) -> None:
+def test_a_client_that_leaves_in_the_middle_of_a_login_leaves_nothing_behind(client: Client) -> None:
     client.shake_hands()
     client.connection.connection_lost(None)
 
@@ -512,11 +510,11 @@ def test_a_client_that_leaves_before_it_has_sent_a_token_has_not_failed(
     client.shake_hands(mechanism)
     client.connection.connection_lost(None)
 
-    assert client.gate.counts.failed == 0 and not client.told and not len(client.failures)
+    assert client.gate.counts.failed == 0 and not client.failed_logins and not len(client.failures)
 
 
 @pytest.mark.parametrize("user", ["anna", "nobody"])
-@pytest.mark.parametrize("waits", [False, True], ids=["it goes", "it waits"])
+@pytest.mark.parametrize("waits", [False, True], ids=["disconnects", "waits"])
 def test_a_client_that_leaves_with_the_salt_of_a_user_counts_as_a_failed_login(
     client: Client, user: str, waits: bool
 ) -> None:
@@ -532,7 +530,7 @@ def test_a_client_that_leaves_with_the_salt_of_a_user_counts_as_a_failed_login(
     reason = (
         "its authentication took longer than 10 s" if waits else "the client disconnected during its login"
     )
-    assert client.told == [(user, "10.0.0.1", "SASL", "SCRAM-SHA-512", reason)]
+    assert client.failed_logins == [(user, "10.0.0.1", "SASL", "SCRAM-SHA-512", reason)]
 
 
 def test_unused_salts_count_as_failures_of_an_address(
@@ -543,7 +541,9 @@ def test_unused_salts_count_as_failures_of_an_address(
         client = Client(loop, failures=failures)
         client.shake_hands("SCRAM-SHA-512")
         client.send(
-            asked(AUTHENTICATE, 2, SaslAuthenticateRequest(auth_bytes=f"n,,n=user-{number},r=x".encode()))
+            request_frame(
+                AUTHENTICATE, 2, SaslAuthenticateRequest(auth_bytes=f"n,,n=user-{number},r=x".encode())
+            )
         )
         if client.transport.is_closed:
             break
@@ -555,8 +555,8 @@ def test_unused_salts_count_as_failures_of_an_address(
     assert client.gate.counts.failed == before, "rejected logins do not extend the delay"
 
 
-class FullLane:
-    """A lane with too many waiting logins."""
+class FullExecutor:
+    """An executor with too many waiting logins."""
 
     def submit(
         self,
@@ -568,8 +568,8 @@ class FullLane:
         refuse()
 
 
-class SlowLane:
-    """A lane that answers when the test says so."""
+class SlowExecutor:
+    """An executor that answers when the test says so."""
 
     def __init__(self) -> None:
         self.waiting: list[Callable[[], None]] = []
@@ -588,17 +588,17 @@ class SlowLane:
 def test_a_client_that_leaves_while_its_password_is_checked_has_failed_once(
     loop: asyncio.AbstractEventLoop, password: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
-    lane = SlowLane()
-    client = Client(loop, "PLAIN", lane=cast(HandshakeLane, lane))
+    executor = SlowExecutor()
+    client = Client(loop, "PLAIN", executor=cast(HandshakeExecutor, executor))
     client.shake_hands()
-    client.send(asked(AUTHENTICATE, 2, SaslAuthenticateRequest(auth_bytes=b"\0anna\0" + password)))
+    client.send(request_frame(AUTHENTICATE, 2, SaslAuthenticateRequest(auth_bytes=b"\0anna\0" + password)))
     client.connection.connection_lost(None)
-    for answer in lane.waiting:
+    for answer in executor.waiting:
         answer()
     client.turn()
 
     counts = client.gate.counts
-    assert (counts.failed, counts.successful, len(client.told)) == (1, 0, 1)
+    assert (counts.failed, counts.successful, len(client.failed_logins)) == (1, 0, 1)
     assert client.principal == "User:ANONYMOUS" and not client.loop.timers and caplog.text == ""
 
 
@@ -606,13 +606,13 @@ def test_a_login_for_which_a_node_is_too_busy_is_not_held_against_its_address(
     loop: asyncio.AbstractEventLoop,
 ) -> None:
     # With the users of the cluster, whose passwords take milliseconds to check.
-    client = Client(loop, "PLAIN", lane=cast(HandshakeLane, FullLane()))
+    client = Client(loop, "PLAIN", executor=cast(HandshakeExecutor, FullExecutor()))
     client.shake_hands()
-    client.send(asked(AUTHENTICATE, 2, SaslAuthenticateRequest(auth_bytes=b"\0anna\0secret")))
+    client.send(request_frame(AUTHENTICATE, 2, SaslAuthenticateRequest(auth_bytes=b"\0anna\0secret")))
     assert client.transport.is_closed and "too many logins wait" in client.complaints[0]
     client.connection.connection_lost(None)
 
-    assert client.gate.counts.failed == 0 and not client.told and not len(client.failures)
+    assert client.gate.counts.failed == 0 and not client.failed_logins and not len(client.failures)
 
 
 def test_a_client_that_has_logged_in_leaves_without_a_failure(client: Client) -> None:
@@ -630,7 +630,7 @@ def test_failed_logins_of_an_address_are_delayed_longer_and_finally_rejected_unr
         failures.note("10.0.0.1", 100.0)
     client = Client(loop, passwords={"anna": "secret"}, failures=failures)
     client.shake_hands()
-    client.send(asked(AUTHENTICATE, 2, SaslAuthenticateRequest(auth_bytes=b"\0anna\0wrong")))
+    client.send(request_frame(AUTHENTICATE, 2, SaslAuthenticateRequest(auth_bytes=b"\0anna\0wrong")))
     client.wait(1.9)
     assert not client.transport.sent
     client.wait(0.2)
@@ -640,7 +640,7 @@ def test_failed_logins_of_an_address_are_delayed_longer_and_finally_rejected_unr
         failures.note("10.0.0.1", 100.0)
     client = Client(loop, passwords={"anna": "secret"}, failures=failures)
     client.shake_hands()
-    client.send(asked(AUTHENTICATE, 2, SaslAuthenticateRequest(auth_bytes=b"\0anna\0secret")))
+    client.send(request_frame(AUTHENTICATE, 2, SaslAuthenticateRequest(auth_bytes=b"\0anna\0secret")))
     assert client.transport.is_closed and client.principal == "User:ANONYMOUS"
 
 
@@ -704,7 +704,7 @@ def test_there_is_at_least_a_second_between_two_logins(limited: Client) -> None:
 
 
 @pytest.mark.parametrize(
-    ("token", "told"),
+    ("token", "message"),
     [
         (b"\0bert\0other", "Cannot change principals during re-authentication from User.anna: User.bert"),
         (b"\0anna\0wrong", INVALID),
@@ -715,11 +715,11 @@ def test_there_is_at_least_a_second_between_two_logins(limited: Client) -> None:
         ),
     ],
 )
-def test_a_client_that_fails_to_log_in_again_is_closed(limited: Client, token: bytes, told: str) -> None:
+def test_a_client_that_fails_to_log_in_again_is_closed(limited: Client, token: bytes, message: str) -> None:
     limited.wait(2)
     limited.shake_hands()
 
-    assert limited.fails(token) == told
+    assert limited.fails(token) == message
     assert limited.gate.counts.failed_again == 1 and limited.principal == "User:anna"
 
 
@@ -736,7 +736,7 @@ def test_another_mechanism_fails_with_the_next_token(limited: Client) -> None:
 def test_nothing_else_is_served_while_a_client_logs_in_again(limited: Client) -> None:
     limited.wait(2)
     limited.shake_hands()
-    limited.send(asked(ApiKey.LIST_GROUPS, 4, ListGroupsRequest()))
+    limited.send(request_frame(ApiKey.LIST_GROUPS, 4, ListGroupsRequest()))
     limited.wait(0.11)
 
     assert limited.take(ApiKey.LIST_GROUPS, 4).error_code == ErrorCode.ILLEGAL_SASL_STATE
@@ -759,22 +759,22 @@ def test_settings_that_change_hold_for_the_next_login(limited: Client) -> None:
 def test_a_client_logs_in_again_while_answers_are_owed_and_gets_all_in_order(
     limited: Client, monkeypatch: pytest.MonkeyPatch, waits_s: float
 ) -> None:
-    """`waits_s`: its login may have expired meanwhile."""
+    """The login of the client may have expired after `waits_s`."""
     acknowledged = limited.real.create_future()
     serve = limited.dispatcher.serve
 
-    def owing(connection: Connection, frame: memoryview) -> Answer | Pending:
+    def serve_pending(connection: Connection, frame: memoryview) -> Answer | Pending:
         if frame[:2] != ApiKey.PRODUCE.to_bytes(2):
             return serve(connection, frame)
         correlation_id = bytes(frame[4:8])
         return Pending(acknowledged, lambda _: [b"\0\0\0\4" + correlation_id], is_carried_out=True)
 
-    monkeypatch.setattr(limited.dispatcher, "serve", owing)
+    monkeypatch.setattr(limited.dispatcher, "serve", serve_pending)
     limited.wait(2.0)
 
     limited.send(struct.pack(">ihhih", 10, ApiKey.PRODUCE, 9, 1_234, -1))
     limited.wait(waits_s)
-    limited.send(asked(HANDSHAKE, 1, SaslHandshakeRequest(mechanism="PLAIN")))
+    limited.send(request_frame(HANDSHAKE, 1, SaslHandshakeRequest(mechanism="PLAIN")))
     assert not limited.transport.sent, "later requests are answered later"
     acknowledged.set_result(None)
     limited.turn()
@@ -797,7 +797,7 @@ def test_a_client_beyond_the_limits_that_logs_in_is_served_nothing_but_the_proof
 
     log_in(full)
     assert not full.transport.is_closed
-    full.send(asked(ApiKey.LIST_GROUPS, 4, ListGroupsRequest()))
+    full.send(request_frame(ApiKey.LIST_GROUPS, 4, ListGroupsRequest()))
 
     assert full.transport.is_closed and not full.transport.sent
     assert "max.connections=0 is reached" in full.complaints[0]
@@ -829,7 +829,7 @@ def test_the_audit_log_has_the_user_of_a_failed_login_and_never_the_password(cli
     client.shake_hands()
     client.fails(b"\0anna\0guessed-password")
 
-    ((user, address, listener, mechanism, reason),) = client.told
+    ((user, address, listener, mechanism, reason),) = client.failed_logins
     assert (user, listener, mechanism) == ("anna", "SASL", "PLAIN")
     assert address == client.connection.info.client_host
     assert "guessed-password" not in reason and "wrong user or password" in reason
@@ -839,16 +839,16 @@ def test_a_login_that_takes_too_long_is_a_failed_one(client: Client) -> None:
     client.shake_hands()
     client.wait(LOGIN_SECONDS + 1)
 
-    assert [told[4] for told in client.told] == ["its authentication took longer than 10 s"]
+    assert [login[4] for login in client.failed_logins] == ["its authentication took longer than 10 s"]
 
 
 def test_an_unknown_mechanism_is_a_failed_login(client: Client) -> None:
-    client.send(asked(HANDSHAKE, 1, SaslHandshakeRequest(mechanism="GSSAPI")))
+    client.send(request_frame(HANDSHAKE, 1, SaslHandshakeRequest(mechanism="GSSAPI")))
 
-    assert client.told[0][4] == "Unsupported SASL mechanism GSSAPI"
+    assert client.failed_logins[0][4] == "Unsupported SASL mechanism GSSAPI"
 
 
 def test_a_successful_login_is_not_in_the_audit_log(client: Client) -> None:
     log_in(client)
 
-    assert client.told == []
+    assert client.failed_logins == []

@@ -15,7 +15,7 @@ from ottla.node.wire.api_keys import ApiKey
 from ottla.node.wire.messages.list_groups import ListGroupsRequest
 from ottla.node.wire.messages.sasl_authenticate import SaslAuthenticateRequest
 from ottla.node.wire.messages.sasl_handshake import SaslHandshakeRequest
-from tests.unit.node.kafka_api.test_sasl_gate import Client, asked, final_of_kept, versions
+from tests.unit.node.kafka_api.test_sasl_gate import Client, final_of_kept, request_frame, versions
 
 HANDSHAKE, AUTHENTICATE, LIST_GROUPS = ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE, ApiKey.LIST_GROUPS
 WALKS, STEPS = 100, 14
@@ -72,7 +72,7 @@ class Walk:
         name = self.chance.choice(["PLAIN", "SCRAM-SHA-512", "GSSAPI", ""])
         version = self.chance.randrange(2)
         self.is_raw = version == 0
-        self.send(asked(HANDSHAKE, version, SaslHandshakeRequest(mechanism=name)))
+        self.send(request_frame(HANDSHAKE, version, SaslHandshakeRequest(mechanism=name)))
         self.client.transport.sent = b""
 
     def send_token(self, token: bytes) -> None:
@@ -81,7 +81,7 @@ class Walk:
             self.send(struct.pack(">i", len(token)) + token)
             self.answer = self.client.transport.sent[len(before) + 4 :]
             return
-        self.send(asked(AUTHENTICATE, 2, SaslAuthenticateRequest(auth_bytes=token)))
+        self.send(request_frame(AUTHENTICATE, 2, SaslAuthenticateRequest(auth_bytes=token)))
         sent = self.client.transport.sent[len(before) :]
         if len(sent) > 8:
             self.answer = bytes(codec.decode_response(AUTHENTICATE, 2, sent, 4)[1].auth_bytes)
@@ -125,7 +125,7 @@ class Walk:
         """Send a request that needs a login: without one it gets an error, or the connection is closed."""
         self.client.transport.sent = b""
         knows = self.client.principal in RIGHT_USERS
-        self.send(asked(LIST_GROUPS, 4, ListGroupsRequest()))
+        self.send(request_frame(LIST_GROUPS, 4, ListGroupsRequest()))
         sent = self.client.transport.sent
         if len(sent) > 8:
             answer = codec.decode_response(LIST_GROUPS, 4, sent, 4)[1]

@@ -13,7 +13,7 @@ from ottla.metadata_raft.acl import AclOperation, AclPermissionType, PatternType
 from ottla.metadata_raft.image import ScramKey
 from ottla.metadata_raft.scram import ScramMechanism, keys_of
 from ottla.node.kafka_api import describe_acls
-from ottla.node.kafka_api.refusals import by_element
+from ottla.node.kafka_api.refusals import error_by_element
 from ottla.node.wire.api_keys import ApiKey
 from ottla.node.wire.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
@@ -36,15 +36,15 @@ from ottla.node.wire.messages.describe_user_scram_credentials import (
 )
 from tests.unit.node.metadata.metadata_node import MetadataNode
 
-ANYTHING: dict[str, Any] = {"operation": 1, "permission_type": 1}
+ANY_ENTRY: dict[str, Any] = {"operation": 1, "permission_type": 1}
 SALTED = hashlib.pbkdf2_hmac("sha256", b"secret of alice", b"salt", 4096)
 
 
-def run(story: Callable[[MetadataNode], Awaitable[None]]) -> None:
+def run(scenario: Callable[[MetadataNode], Awaitable[None]]) -> None:
     async def scene() -> None:
         node = MetadataNode()
         await node.start()
-        await story(node)
+        await scenario(node)
 
     asyncio.run(scene())
 
@@ -63,19 +63,19 @@ def creation(name: str = "t", **changes: Any) -> AclCreation:
 
 
 def describing(**changes: Any) -> DescribeAclsRequest:
-    fields = {"resource_type_filter": 1, "pattern_type_filter": 1, **ANYTHING}
+    fields = {"resource_type_filter": 1, "pattern_type_filter": 1, **ANY_ENTRY}
     nothing = {"resource_name_filter": None, "principal_filter": None, "host_filter": None}
     return DescribeAclsRequest(**{**fields, **nothing, **changes})
 
 
 def deleting(**changes: Any) -> DeleteAclsFilter:
-    fields = {"resource_type_filter": 1, "pattern_type_filter": 1, **ANYTHING}
+    fields = {"resource_type_filter": 1, "pattern_type_filter": 1, **ANY_ENTRY}
     nothing = {"resource_name_filter": None, "principal_filter": None, "host_filter": None}
     return DeleteAclsFilter(**{**fields, **nothing, **changes})
 
 
 def test_many_acls_are_described_in_the_order_of_few(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def story(node: MetadataNode) -> None:
+    async def scenario(node: MetadataNode) -> None:
         created = [creation(f"t{7 * number % 10}", host=f"10.0.0.{number}") for number in range(25)]
         await node.ask(3, CreateAclsRequest(creations=created))
         few = await node.ask(3, describing())
@@ -87,12 +87,12 @@ def test_many_acls_are_described_in_the_order_of_few(monkeypatch: pytest.MonkeyP
         assert [one.resource_name for one in few.resources] == [f"t{number}" for number in range(10)]
         assert sum(len(one.acls) for one in few.resources) == 25
 
-    run(story)
+    run(scenario)
 
 
 @pytest.mark.parametrize("version", [1, 2, 3])
 def test_acls_are_created_described_and_deleted(version: int) -> None:
-    async def story(node: MetadataNode) -> None:
+    async def scenario(node: MetadataNode) -> None:
         made = await node.ask(
             version,
             CreateAclsRequest(
@@ -133,11 +133,11 @@ def test_acls_are_created_described_and_deleted(version: int) -> None:
         assert (second.error_code, second.matching_acls) == (ErrorCode.INVALID_REQUEST, [])
         assert [entry.resource_name for entry in node.metadata.image.acls.by_id.values()] == ["a"]
 
-    run(story)
+    run(scenario)
 
 
 def test_many_acls_are_created_and_described() -> None:
-    async def story(node: MetadataNode) -> None:
+    async def scenario(node: MetadataNode) -> None:
         wanted = [creation(f"t{number % 1_100:04}") for number in range(1_200)]
 
         made = await node.ask(3, CreateAclsRequest(creations=wanted))
@@ -146,11 +146,11 @@ def test_many_acls_are_created_and_described() -> None:
         assert [one.error_code for one in made.results] == [0] * 1_200
         assert [one.resource_name for one in described.resources] == [f"t{one:04}" for one in range(1_100)]
 
-    run(story)
+    run(scenario)
 
 
 def test_without_an_authorizer_there_are_no_acls() -> None:
-    async def story(node: MetadataNode) -> None:
+    async def scenario(node: MetadataNode) -> None:
         node.has_authorizer = False
 
         made = await node.ask(3, CreateAclsRequest(creations=[creation(), creation("u")]))
@@ -164,7 +164,7 @@ def test_without_an_authorizer_there_are_no_acls() -> None:
         assert described.error_message == "No Authorizer is configured on the broker"
         assert not node.metadata.image.acls
 
-    run(story)
+    run(scenario)
 
 
 def entry(entity: dict[str, str | None], **quotas: float | None) -> EntryDataRequest:
@@ -203,7 +203,7 @@ FILTERS: list[tuple[list[ComponentData], bool, list[int]]] = [
 def test_a_filter_finds_the_quotas_of_its_entities(
     version: int, components: list[ComponentData], strict: bool, found: list[int]
 ) -> None:
-    async def story(node: MetadataNode) -> None:
+    async def scenario(node: MetadataNode) -> None:
         entries = [entry(one, producer_byte_rate=float(number + 1)) for number, one in enumerate(ENTITIES)]
         altered = await node.ask(version, AlterClientQuotasRequest(entries=entries))
 
@@ -215,7 +215,7 @@ def test_a_filter_finds_the_quotas_of_its_entities(
         named = [{part.entity_type: part.entity_name for part in one.entity} for one in answer.entries]
         assert all(one in named for one in (ENTITIES[index] for index in found))
 
-    run(story)
+    run(scenario)
 
 
 @pytest.mark.parametrize(
@@ -232,16 +232,16 @@ def test_a_filter_finds_the_quotas_of_its_entities(
     ],
 )
 def test_an_invalid_filter_is_rejected(components: list[ComponentData], code: ErrorCode) -> None:
-    async def story(node: MetadataNode) -> None:
+    async def scenario(node: MetadataNode) -> None:
         answer = await node.ask(1, DescribeClientQuotasRequest(components=components))
 
         assert (answer.error_code, answer.entries) == (code, None) and answer.error_message
 
-    run(story)
+    run(scenario)
 
 
 def test_quotas_are_answered_by_entity() -> None:
-    async def story(node: MetadataNode) -> None:
+    async def scenario(node: MetadataNode) -> None:
         answer = await node.ask(
             1,
             AlterClientQuotasRequest(
@@ -254,12 +254,12 @@ def test_quotas_are_answered_by_entity() -> None:
             ),
         )
 
-        told = {one.entity[0].entity_name: one.error_code for one in answer.entries}
-        assert told == {"a": 0, "b": ErrorCode.INVALID_REQUEST, "c": ErrorCode.INVALID_REQUEST}
+        codes = {one.entity[0].entity_name: one.error_code for one in answer.entries}
+        assert codes == {"a": 0, "b": ErrorCode.INVALID_REQUEST, "c": ErrorCode.INVALID_REQUEST}
         assert len(answer.entries) == 3
         assert list(node.metadata.image.client_quotas) == [(("user", "a"),)]
 
-    run(story)
+    run(scenario)
 
 
 def upsertion(user: str, **changes: Any) -> ScramCredentialUpsertion:
@@ -273,18 +273,18 @@ def test_a_refused_request_names_each_user_of_both_lists() -> None:
     )
     too_many = KafkaError(ErrorCode.POLICY_VIOLATION, "too many")
 
-    told = by_element(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, 0, encode(request, 0), 0, too_many)
+    response = error_by_element(ApiKey.ALTER_USER_SCRAM_CREDENTIALS, 0, encode(request, 0), 0, too_many)
 
     code = ErrorCode.POLICY_VIOLATION
-    assert [(one.user, one.error_code) for one in told.results] == [("alice", code), ("bob", code)]
+    assert [(one.user, one.error_code) for one in response.results] == [("alice", code), ("bob", code)]
 
 
 def test_scram_credentials_are_set_described_and_removed() -> None:
-    async def story(node: MetadataNode) -> None:
+    async def scenario(node: MetadataNode) -> None:
         wanted = [upsertion("alice"), upsertion("bob", salted_password=b"short")]
         altered = await node.ask(0, AlterUserScramCredentialsRequest(upsertions=wanted))
         credential = node.metadata.image.scram_credentials[ScramKey("alice", 1)]
-        everybody = await node.ask(0, DescribeUserScramCredentialsRequest(users=None))
+        all_users = await node.ask(0, DescribeUserScramCredentialsRequest(users=None))
         users = [UserName(name=name) for name in ("alice", "bob", "carol", "carol")]
         named = await node.ask(0, DescribeUserScramCredentialsRequest(users=users))
         deletions = [ScramCredentialDeletion(name="alice", mechanism=1)]
@@ -296,7 +296,7 @@ def test_scram_credentials_are_set_described_and_removed() -> None:
         }
         keys = keys_of(ScramMechanism.SCRAM_SHA_256, SALTED)
         assert credential[:3] == (b"salt", keys.stored_key, keys.server_key)
-        assert [(one.user, one.credential_infos[0].iterations) for one in everybody.results] == [
+        assert [(one.user, one.credential_infos[0].iterations) for one in all_users.results] == [
             ("alice", 4096)
         ]
         assert {one.user: one.error_code for one in named.results} == {
@@ -307,4 +307,4 @@ def test_scram_credentials_are_set_described_and_removed() -> None:
         assert [(one.user, one.error_code) for one in removed.results] == [("alice", 0)]
         assert not node.metadata.image.scram_credentials
 
-    run(story)
+    run(scenario)

@@ -2,7 +2,7 @@
 
 from ottla.node.share.led_partition import DELAYED_BYTES, LED_BYTES, RANGE_BYTES
 from tests.unit.node.kafka_api.share_world import ShareWorld, acquired, play
-from tests.unit.node.kafka_api.test_delayed_share_fetch import DAY_MS, append, delays, given
+from tests.unit.node.kafka_api.test_delayed_share_fetch import DAY_MS, acquired_in, append, delays
 from tests.unit.node.kafka_api.test_share_fetch import only
 
 ACCEPT, RELEASE = 1, 2
@@ -17,7 +17,7 @@ async def fill(world: ShareWorld) -> None:
 
 
 def test_without_memory_released_records_are_delivered_again_and_no_new_ones_until_some_are_done() -> None:
-    async def story(world: ShareWorld) -> None:
+    async def scenario(world: ShareWorld) -> None:
         world.own["ottla.share.retry.backoff.ms"] = "20"
         world.create_topic()
         await world.ready()
@@ -31,34 +31,34 @@ def test_without_memory_released_records_are_delivered_again_and_no_new_ones_unt
         again = acquired(only(await world.fetch("m1", 4)))
 
         assert [(first, last) for first, last, _ in again] == [(each, each) for each in range(30)]
-        assert not given(await world.fetch("m1", 5))
+        assert not acquired_in(await world.fetch("m1", 5))
         await world.acknowledge("m1", 6, [(0, 29, [ACCEPT])])
-        assert given(await world.fetch("m1", 7)) == [(30, 30, 1)]
+        assert acquired_in(await world.fetch("m1", 7)) == [(30, 30, 1)]
 
-    play(story, limit_bytes=LED_BYTES + 20 * RANGE_BYTES)
+    play(scenario, limit_bytes=LED_BYTES + 20 * RANGE_BYTES)
 
 
 def test_without_memory_a_partition_with_nothing_in_flight_delivers_one_batch() -> None:
-    async def story(world: ShareWorld) -> None:
+    async def scenario(world: ShareWorld) -> None:
         world.create_topic(partitions=2)
         await world.ready("m1", 0, 1)
         await fill(world)
         for _ in range(2):
             world.append(count=3, index=1)
 
-        assert given(await world.fetch("m1", 3)) == [(0, 2, 1)]
+        assert acquired_in(await world.fetch("m1", 3)) == [(0, 2, 1)]
 
-        assert not given(await world.fetch("m1", 4))
+        assert not acquired_in(await world.fetch("m1", 4))
         await world.acknowledge("m1", 5, [(0, 2, [ACCEPT])], partition=1)
-        assert given(await world.fetch("m1", 6)) == [(3, 5, 1)]
+        assert acquired_in(await world.fetch("m1", 6)) == [(3, 5, 1)]
 
-    play(story, limit_bytes=2 * LED_BYTES + 20 * RANGE_BYTES)
+    play(scenario, limit_bytes=2 * LED_BYTES + 20 * RANGE_BYTES)
 
 
 def test_records_that_wait_until_they_are_due_leave_memory_to_others() -> None:
     limit_bytes = 2 * LED_BYTES + 2_000 * DELAYED_BYTES
 
-    async def story(world: ShareWorld) -> None:
+    async def scenario(world: ShareWorld) -> None:
         world.create_topic(partitions=2, config=delays(100_000))
         await world.ready("m1", 0, 1)
         for _ in range(50):
@@ -70,6 +70,6 @@ def test_records_that_wait_until_they_are_due_leave_memory_to_others() -> None:
         for _ in range(3):
             append(world, *[0] * 10, index=1)
 
-        assert given(await world.fetch("m1", 5)) == [(0, 29, 1)]
+        assert acquired_in(await world.fetch("m1", 5)) == [(0, 29, 1)]
 
-    play(story, limit_bytes=limit_bytes)
+    play(scenario, limit_bytes=limit_bytes)

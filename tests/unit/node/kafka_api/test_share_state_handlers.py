@@ -1,7 +1,6 @@
 """The APIs of the share coordinator, and the keys of share-partitions in FindCoordinator."""
 
 import asyncio
-import inspect
 from collections.abc import Callable, Coroutine, Mapping
 from importlib import import_module
 from typing import Any, Final
@@ -12,13 +11,13 @@ from ottla.logstore.words.errors import ErrorCode
 from ottla.node.authorization.access import Access
 from ottla.node.kafka_api import find_coordinator
 from ottla.node.kafka_api.request_context import RequestContext
-from ottla.node.net.answers import Delayed
 from ottla.node.wire import codec
 from ottla.node.wire.api_keys import ApiKey
 from ottla.node.wire.messages.find_coordinator import FindCoordinatorRequest
 from tests.compat.wire_client import build, message_class
 from tests.unit.groupcoord.share_state.share_state_world import KEY, key_of, topic_id
 from tests.unit.node.coordinators.share_state_node import ShareStateNode, play
+from tests.unit.node.handler_results import settled
 from tests.unit.node.metadata.metadata_node import CONNECTION
 
 STATE_APIS: Final = (
@@ -39,17 +38,16 @@ async def ask(node: ShareStateNode, api: ApiKey, topics: list[dict[str, Any]], g
     """Return the response as it is sent over the wire."""
     request = build(message_class(api.name.lower(), "Request"), {"group_id": group_id, "topics": topics})
     context = RequestContext(api, NEWEST[api], 1, "node", CONNECTION)
-    answer = import_module(f"ottla.node.kafka_api.{api.name.lower()}").handle(node.services, context, request)
-    while isinstance(answer, Delayed) or inspect.isawaitable(answer):
-        answer = answer.answer(await answer.future) if isinstance(answer, Delayed) else await answer
+    module = import_module(f"ottla.node.kafka_api.{api.name.lower()}")
+    answer = await settled(module.handle(node.services, context, request))
     frame = b"".join(codec.encode_response(api, NEWEST[api], 1, answer))
     return codec.decode_response(api, NEWEST[api], memoryview(frame)[4:])[1]
 
 
-Story = Callable[[ShareStateNode], Coroutine[Any, Any, None]]
+Scenario = Callable[[ShareStateNode], Coroutine[Any, Any, None]]
 
 
-def told(answer: Any) -> list[tuple[bytes, int, int]]:
+def codes_of(answer: Any) -> list[tuple[bytes, int, int]]:
     return [
         (result.topic_id, one.partition, one.error_code)
         for result in answer.results
@@ -58,7 +56,7 @@ def told(answer: Any) -> list[tuple[bytes, int, int]]:
 
 
 def test_a_state_is_initialized_written_read_and_deleted() -> None:
-    async def story(node: ShareStateNode) -> None:
+    async def scenario(node: ShareStateNode) -> None:
         await node.coordinators.coordinator_of(KEY.coordinator_key)
         begun = await ask(
             node,
@@ -84,13 +82,13 @@ def test_a_state_is_initialized_written_read_and_deleted() -> None:
         )
 
         unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        assert told(begun) == [
+        assert codes_of(begun) == [
             (topic_id(1), 0, 0),
             (topic_id(1), 1, 0),
             (topic_id(1), 2, unknown),
             (topic_id(9), 0, unknown),
         ]
-        assert told(written) == told(read) == told(gone) == [(topic_id(1), 0, 0)]
+        assert codes_of(written) == codes_of(read) == codes_of(gone) == [(topic_id(1), 0, 0)]
         [found] = read.results[0].partitions
         assert (found.state_epoch, found.start_offset, found.error_message) == (2, 5, None)
         [each] = found.state_batches
@@ -102,19 +100,19 @@ def test_a_state_is_initialized_written_read_and_deleted() -> None:
             "This server does not host this topic-partition."
         )
 
-    play(story)
+    play(scenario)
 
 
 @pytest.mark.parametrize("api", STATE_APIS, ids=lambda api: api.api_name)
 def test_an_empty_request_gets_an_empty_response(api: ApiKey) -> None:
-    async def story(node: ShareStateNode) -> None:
+    async def scenario(node: ShareStateNode) -> None:
         await node.coordinators.coordinator_of(KEY.coordinator_key)
 
         assert not (await ask(node, api, [])).results
         assert not (await ask(node, api, [topic()])).results
         assert not (await ask(node, api, [topic(1, partition_of(api))], group_id="")).results
 
-    play(story)
+    play(scenario)
 
 
 def partition_of(api: ApiKey) -> dict[str, Any]:
@@ -133,33 +131,33 @@ def partition_of(api: ApiKey) -> dict[str, Any]:
 
 
 def test_many_partitions_take_turns_and_are_all_answered() -> None:
-    async def story(node: ShareStateNode) -> None:
+    async def scenario(node: ShareStateNode) -> None:
         await node.coordinators.coordinator_of(KEY.coordinator_key)
         partitions = [{"partition": index, "state_epoch": 0, "start_offset": 0} for index in range(500)]
 
         begun = await ask(node, ApiKey.INITIALIZE_SHARE_GROUP_STATE, [topic(1, *partitions)])
 
-        codes = [code for _, _, code in told(begun)]
+        codes = [code for _, _, code in codes_of(begun)]
         assert codes == [0, 0, *[ErrorCode.UNKNOWN_TOPIC_OR_PARTITION] * 498]
 
-    play(story)
+    play(scenario)
 
 
 def test_a_node_that_coordinates_nothing_answers_not_coordinator() -> None:
-    async def story(node: ShareStateNode) -> None:
+    async def scenario(node: ShareStateNode) -> None:
         read = await ask(node, ApiKey.READ_SHARE_GROUP_STATE, [topic(1, {"partition": 0, "leader_epoch": 0})])
 
         [found] = read.results[0].partitions
         assert found.error_code == ErrorCode.NOT_COORDINATOR
         assert found.error_message.startswith("Unable to read share group state: ")
 
-    play(story)
+    play(scenario)
 
 
 # ---- FindCoordinator ---------------------------------------------------------------------------------------
 
 
-class Refuses(Access):
+class NoRights(Access):
     """A client without rights on the cluster."""
 
     def __init__(self) -> None: ...
@@ -171,14 +169,14 @@ class Refuses(Access):
 def find(keys: list[str], version: int = 6, access: Access | None = None) -> list[tuple[int, int, str, int]]:
     found: list[tuple[int, int, str, int]] = []
 
-    async def story(node: ShareStateNode) -> None:
+    async def scenario(node: ShareStateNode) -> None:
         context = RequestContext(ApiKey.FIND_COORDINATOR, version, 1, "node", CONNECTION, _access=access)
         request = FindCoordinatorRequest(key_type=find_coordinator.SHARE_KEY, coordinator_keys=keys)
         answer: Any = find_coordinator.handle(node.services, context, request)
         for one in (await answer).coordinators:
             found.append((one.error_code, one.node_id, one.host, one.port))
 
-    play(story)
+    play(scenario)
     return found
 
 
@@ -190,18 +188,18 @@ def test_invalid_keys_are_rejected() -> None:
     assert find(["g", "", f"g:{'A' * 22}:x"]) == [(ErrorCode.INVALID_REQUEST, -1, "", -1)] * 3
 
 
-def test_before_version_6_there_are_no_such_keys() -> None:
+def test_keys_of_share_partitions_are_rejected_before_version_6() -> None:
     assert find([KEY.coordinator_key], 5) == [(ErrorCode.INVALID_REQUEST, -1, "", -1)]
 
 
 def test_a_client_without_cluster_action_finds_no_share_coordinator() -> None:
-    refused = find([KEY.coordinator_key], access=Refuses())
+    refused = find([KEY.coordinator_key], access=NoRights())
 
     assert refused == [(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, -1, "", -1)]
 
 
 def test_concurrent_requests_create_the_topic_once() -> None:
-    async def story(node: ShareStateNode) -> None:
+    async def scenario(node: ShareStateNode) -> None:
         context = RequestContext(ApiKey.FIND_COORDINATOR, 6, 1, "node", CONNECTION)
         request = FindCoordinatorRequest(
             key_type=find_coordinator.SHARE_KEY, coordinator_keys=[KEY.coordinator_key]
@@ -212,4 +210,4 @@ def test_concurrent_requests_create_the_topic_once() -> None:
 
         assert node.created == 1
 
-    play(story)
+    play(scenario)

@@ -75,18 +75,18 @@ class TelemetryNode(MetadataNode):
         return {key.metric: value for one in found for key, value in one.series}
 
 
-def run(story: Callable[[TelemetryNode], Awaitable[None]]) -> None:
+def run(scenario: Callable[[TelemetryNode], Awaitable[None]]) -> None:
     async def scene() -> None:
         node = TelemetryNode()
         await node.start()
-        await story(node)
+        await scenario(node)
         node.batch_pool.close()
 
     asyncio.run(scene())
 
 
 def test_a_subscription_is_made_listed_described_and_removed() -> None:
-    async def story(node: TelemetryNode) -> None:
+    async def scenario(node: TelemetryNode) -> None:
         assert await node.alter("all", metrics="*", interval_ms="1000") == ErrorCode.NONE
         assert await node.alter("bad", interval_ms="1") == ErrorCode.INVALID_REQUEST
         assert (await node.names(0), await node.names(1)) == (["all"], ["all"])
@@ -102,11 +102,11 @@ def test_a_subscription_is_made_listed_described_and_removed() -> None:
         assert await node.alter("all", metrics=None, interval_ms=None) == ErrorCode.NONE
         assert await node.names(0) == []
 
-    run(story)
+    run(scenario)
 
 
 def test_a_client_gets_the_metrics_of_its_subscription() -> None:
-    async def story(node: TelemetryNode) -> None:
+    async def scenario(node: TelemetryNode) -> None:
         await node.alter("s", metrics="a.,b.", interval_ms="1000", match="client_id=cl.*")
 
         answer = await node.ask(0, GetTelemetrySubscriptionsRequest())
@@ -121,12 +121,12 @@ def test_a_client_gets_the_metrics_of_its_subscription() -> None:
         assert again.error_code == ErrorCode.THROTTLING_QUOTA_EXCEEDED
         assert again.client_instance_id == ZERO_UUID
 
-    run(story)
+    run(scenario)
 
 
 @pytest.mark.parametrize("compression", Compression)
 def test_pushed_metrics_are_shown(compression: Compression) -> None:
-    async def story(node: TelemetryNode) -> None:
+    async def scenario(node: TelemetryNode) -> None:
         subscription = await node.ask(0, GetTelemetrySubscriptionsRequest())
 
         code = await node.push(subscription, compress(compression, PUSHED), compression_type=int(compression))
@@ -134,7 +134,7 @@ def test_pushed_metrics_are_shown(compression: Compression) -> None:
         assert code == ErrorCode.NONE
         assert node.shown() == {"queue": 1.5, "sent": 3.0}
 
-    run(story)
+    run(scenario)
 
 
 @pytest.mark.parametrize(
@@ -157,18 +157,18 @@ def test_pushed_metrics_are_shown(compression: Compression) -> None:
 def test_a_push_that_is_refused_leaves_nothing(
     metrics: bytes, changes: dict[str, Any], code: ErrorCode
 ) -> None:
-    async def story(node: TelemetryNode) -> None:
+    async def scenario(node: TelemetryNode) -> None:
         subscription = await node.ask(0, GetTelemetrySubscriptionsRequest())
 
         assert await node.push(subscription, metrics, **changes) == code
         assert node.shown() == {}
         assert sum(node.client_metrics.counts.pushes.values()) == 1
 
-    run(story)
+    run(scenario)
 
 
 def test_deltas_of_several_pushes_are_added_up() -> None:
-    async def story(node: TelemetryNode) -> None:
+    async def scenario(node: TelemetryNode) -> None:
         await node.alter("s", metrics="*", interval_ms="100")
         subscription = await node.ask(0, GetTelemetrySubscriptionsRequest())
         for _ in range(3):
@@ -177,4 +177,4 @@ def test_deltas_of_several_pushes_are_added_up() -> None:
 
         assert node.shown() == {"queue": 1.5, "sent": 9.0}
 
-    run(story)
+    run(scenario)

@@ -1,7 +1,6 @@
 """The requests of transactions, version by version, as clients and leaders send them."""
 
 import asyncio
-import inspect
 from dataclasses import replace
 from itertools import count
 from types import ModuleType
@@ -23,7 +22,7 @@ from ottla.node.kafka_api import (
     list_transactions,
 )
 from ottla.node.kafka_api.request_context import RequestContext
-from ottla.node.net.answers import BuiltInThread, CloseConnection, Delayed
+from ottla.node.net.answers import BuiltInThread, CloseConnection
 from ottla.node.wire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from ottla.node.wire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
@@ -36,7 +35,8 @@ from ottla.node.wire.messages.find_coordinator import FindCoordinatorRequest
 from ottla.node.wire.messages.init_producer_id import InitProducerIdRequest
 from ottla.node.wire.messages.list_transactions import ListTransactionsRequest
 from ottla.node.work.fair_pool import FairPool, GivenUp
-from tests.unit.node.coordinators.txn_node import Story, TxnNode, play
+from tests.unit.node.coordinators.txn_node import Scenario, TxnNode, play
+from tests.unit.node.handler_results import settled
 from tests.unit.node.kafka_api.test_group_handlers import CONNECTION
 
 FENCED, EPOCH = ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH
@@ -55,21 +55,16 @@ async def call(
     """Return the response as a client of that version would read it."""
     request = decode(type(request), version, encode(request, version))
     context = RequestContext(0, version, 1, "app", replace(CONNECTION, number=connection), is_large)
-    answer = api.handle(node.services, context, request)
-    while isinstance(answer, Delayed | BuiltInThread) or inspect.isawaitable(answer):
-        if isinstance(answer, BuiltInThread):
-            answer = answer.make()
-        else:
-            answer = answer.answer(await answer.future) if isinstance(answer, Delayed) else await answer
+    answer = await settled(api.handle(node.services, context, request))
     return decode(type(answer), version, encode(answer, version))
 
 
-def serving(story: Story, node: TxnNode | None = None) -> None:
+def serving(scenario: Scenario, node: TxnNode | None = None) -> None:
     """Play a scenario on a node with the transaction topic, and with a topic `t` of two partitions."""
 
     async def prepared(node: TxnNode) -> None:
         await node.txns.coordinator_of("x")
-        await story(node)
+        await scenario(node)
 
     play(prepared, node)
 
@@ -123,7 +118,7 @@ async def end(
 
 @pytest.mark.parametrize("version", range(1, 7))
 def test_the_coordinator_is_found_and_its_topic_made(version: int) -> None:
-    async def story(node: TxnNode) -> None:
+    async def scenario(node: TxnNode) -> None:
         request = (
             FindCoordinatorRequest(key="x", key_type=1)
             if version < 4
@@ -138,36 +133,36 @@ def test_the_coordinator_is_found_and_its_topic_made(version: int) -> None:
         }
         assert node.created == 1
 
-    play(story)
+    play(scenario)
 
 
 def test_there_is_no_coordinator_while_no_reachable_broker_leads() -> None:
-    async def story(node: TxnNode) -> None:
+    async def scenario(node: TxnNode) -> None:
         node.host(leader_epoch=1, leader=2)
         request = FindCoordinatorRequest(coordinator_keys=["x"], key_type=1)
         (found,) = (await call(node, find_coordinator, 6, request)).coordinators
         assert (found.error_code, found.node_id) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, -1)
 
-    serving(story)
+    serving(scenario)
 
 
 def test_a_suspected_coordinator_is_waited_for_and_not_named_if_it_is_gone() -> None:
-    async def story(node: TxnNode) -> None:
+    async def scenario(node: TxnNode) -> None:
         request = FindCoordinatorRequest(coordinator_keys=["x"], key_type=1)
         (before,) = (await call(node, find_coordinator, 6, request)).coordinators
         node.suspects.suspect(before.node_id)
 
-        asked = asyncio.ensure_future(call(node, find_coordinator, 6, request))
+        pending = asyncio.ensure_future(call(node, find_coordinator, 6, request))
         await asyncio.sleep(0.05)
-        assert not asked.done()
-        node.suspects.is_gone(before.node_id)
-        (gone,) = (await asked).coordinators
+        assert not pending.done()
+        node.suspects.mark_gone(before.node_id)
+        (gone,) = (await pending).coordinators
         assert (gone.error_code, gone.node_id) == (ErrorCode.COORDINATOR_NOT_AVAILABLE, -1)
 
         node.suspects.trust(before.node_id)
         assert (await call(node, find_coordinator, 6, request)).coordinators == [before]
 
-    serving(story)
+    serving(scenario)
 
 
 # ---- InitProducerId ------------------------------------------------------------------------------------
@@ -175,28 +170,28 @@ def test_a_suspected_coordinator_is_waited_for_and_not_named_if_it_is_gone() -> 
 
 @pytest.mark.parametrize("version", range(7))
 def test_a_producer_begins_and_its_successor_has_the_next_epoch(version: int) -> None:
-    async def story(node: TxnNode) -> None:
+    async def scenario(node: TxnNode) -> None:
         first, second = await producer(node, version=version), await producer(node, version=version)
         assert (first.error_code, first.producer_id, first.producer_epoch) == (0, 1_001, 0)
         assert (second.error_code, second.producer_id, second.producer_epoch) == (0, 1_001, 1)
         assert second.ongoing_txn_producer_id == second.ongoing_txn_producer_epoch == -1
 
-    serving(story)
+    serving(scenario)
 
 
 @pytest.mark.parametrize(("version", "code"), [(3, EPOCH), (4, FENCED), (5, FENCED)])
 def test_an_old_epoch_is_fenced_with_an_error_that_the_client_knows(version: int, code: ErrorCode) -> None:
-    async def story(node: TxnNode) -> None:
+    async def scenario(node: TxnNode) -> None:
         for _ in range(3):
             first = await producer(node)
         answer = await producer(node, version=version, producer_id=first.producer_id, producer_epoch=0)
         assert (answer.error_code, answer.producer_id, answer.producer_epoch) == (code, -1, -1)
 
-    serving(story)
+    serving(scenario)
 
 
 def test_half_a_producer_and_the_empty_id_are_rejected_first() -> None:
-    async def story(node: TxnNode) -> None:
+    async def scenario(node: TxnNode) -> None:
         invalid = ErrorCode.INVALID_REQUEST
         assert (await producer(node, producer_id=5)).error_code == invalid
         assert (await producer(node, producer_epoch=5)).error_code == invalid
@@ -206,11 +201,11 @@ def test_half_a_producer_and_the_empty_id_are_rejected_first() -> None:
         assert (await producer(node, "a" * 1_025)).error_code == invalid
         assert (await producer(node, "a" * 1_024)).error_code == 0
 
-    serving(story)
+    serving(scenario)
 
 
 def test_keep_prepared_returns_the_ongoing_transaction() -> None:
-    async def story(node: TxnNode) -> None:
+    async def scenario(node: TxnNode) -> None:
         pair = await pair_of(node)
         assert await add(node, pair) == [0, 0]
         kept = await producer(node, version=6, keep_prepared_txn=True)
@@ -219,7 +214,7 @@ def test_keep_prepared_returns_the_ongoing_transaction() -> None:
         refused = await producer(node, version=6, enable2_pc=True)
         assert refused.error_code == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 
-    serving(story)
+    serving(scenario)
 
 
 # ---- AddPartitionsToTxn, AddOffsetsToTxn ----------------------------------------------------------------
@@ -227,7 +222,7 @@ def test_keep_prepared_returns_the_ongoing_transaction() -> None:
 
 @pytest.mark.parametrize("version", range(4))
 def test_a_client_adds_partitions(version: int) -> None:
-    async def story(node: TxnNode) -> None:
+    async def scenario(node: TxnNode) -> None:
         pair = await pair_of(node)
         assert await add(node, pair, version) == [0, 0]
         stale = pair._replace(producer_epoch=5)
@@ -235,11 +230,11 @@ def test_a_client_adds_partitions(version: int) -> None:
         other = pair._replace(producer_id=7)
         assert await add(node, other, version) == [ErrorCode.INVALID_PRODUCER_ID_MAPPING] * 2
 
-    serving(story)
+    serving(scenario)
 
 
 def test_one_unknown_partition_prevents_all_from_being_added() -> None:
-    async def story(node: TxnNode) -> None:
+    async def scenario(node: TxnNode) -> None:
         pair = await pair_of(node)
         assert await add(node, pair, 3, 0, 2) == [55, 3]
         assert await add(node, pair, 3, 0, name="nowhere") == [3]
@@ -247,15 +242,15 @@ def test_one_unknown_partition_prevents_all_from_being_added() -> None:
             assert await add(node, pair, 3, 0, name=internal) == [ErrorCode.TOPIC_AUTHORIZATION_FAILED]
         assert (await end(node, pair)).error_code == ErrorCode.INVALID_TXN_STATE
 
-    serving(story)
+    serving(scenario)
 
 
 @pytest.mark.parametrize("version", (4, 5))
 def test_leaders_ask_about_many_transactions_at_once(version: int) -> None:
-    async def story(node: TxnNode) -> None:
+    async def scenario(node: TxnNode) -> None:
         pair, other = await pair_of(node), await pair_of(node, "other")
 
-        def asked(pair: Any, name: str, *indexes: int, verify: bool) -> AddPartitionsToTxnTransaction:
+        def transaction(pair: Any, name: str, *indexes: int, verify: bool) -> AddPartitionsToTxnTransaction:
             return AddPartitionsToTxnTransaction(
                 transactional_id=name,
                 producer_id=pair.producer_id,
@@ -266,13 +261,13 @@ def test_leaders_ask_about_many_transactions_at_once(version: int) -> None:
 
         request = AddPartitionsToTxnRequest(
             transactions=[
-                asked(pair, "x", 0, verify=True),
-                asked(pair, "x", 0, verify=False),
-                asked(pair, "x", 1, 0, verify=True),
-                asked(other, "other", 0, 9, verify=False),
-                asked(pair, "other", 0, verify=True),
-                asked(pair, "unknown", 0, verify=True),
-                asked(pair, "", 0, verify=True),
+                transaction(pair, "x", 0, verify=True),
+                transaction(pair, "x", 0, verify=False),
+                transaction(pair, "x", 1, 0, verify=True),
+                transaction(other, "other", 0, 9, verify=False),
+                transaction(pair, "other", 0, verify=True),
+                transaction(pair, "unknown", 0, verify=True),
+                transaction(pair, "", 0, verify=True),
             ]
         )
         answer = await call(node, add_partitions_to_txn, version, request)
@@ -291,11 +286,11 @@ def test_leaders_ask_about_many_transactions_at_once(version: int) -> None:
             [ErrorCode.INVALID_REQUEST],
         ]
 
-    serving(story)
+    serving(scenario)
 
 
 def test_very_many_partitions_and_transactions_take_turns() -> None:
-    async def story(node: TxnNode) -> None:
+    async def scenario(node: TxnNode) -> None:
         pair = await pair_of(node)
         many = AddPartitionsToTxnRequest(
             v3_and_below_transactional_id="x",
@@ -319,11 +314,11 @@ def test_very_many_partitions_and_transactions_take_turns() -> None:
         answer = await call(node, describe_transactions, 0, described, is_large=True)
         assert [one.transactional_id for one in answer.transaction_states] == ["x", "none"]
 
-    serving(story)
+    serving(scenario)
 
 
 def test_a_client_waits_for_markers_and_a_leader_does_not() -> None:
-    async def story(node: TxnNode) -> None:
+    async def scenario(node: TxnNode) -> None:
         pair = await pair_of(node)
         await add(node, pair)
         await end(node, pair)
@@ -338,12 +333,12 @@ def test_a_client_waits_for_markers_and_a_leader_does_not() -> None:
         node.marked()
         assert await waiting == [0, 0]
 
-    serving(story)
+    serving(scenario)
 
 
 @pytest.mark.parametrize("version", range(5))
 def test_adding_offsets_of_a_group_adds_the_partition_that_stores_them(version: int) -> None:
-    async def story(node: TxnNode) -> None:
+    async def scenario(node: TxnNode) -> None:
         pair = await pair_of(node)
 
         async def add_offsets(producer_epoch: int) -> int:
@@ -363,7 +358,7 @@ def test_adding_offsets_of_a_group_adds_the_partition_that_stores_them(version: 
         assert (topic.topic, list(topic.partitions)) == ("__consumer_offsets", [7])
         assert await add_offsets(4) == (EPOCH if version < 2 else FENCED)
 
-    serving(story)
+    serving(scenario)
 
 
 # ---- EndTxn --------------------------------------------------------------------------------------------
@@ -371,24 +366,24 @@ def test_adding_offsets_of_a_group_adds_the_partition_that_stores_them(version: 
 
 @pytest.mark.parametrize("version", range(6))
 def test_a_client_ends_its_transaction_and_asks_again(version: int) -> None:
-    async def story(node: TxnNode) -> None:
+    async def scenario(node: TxnNode) -> None:
         pair = await pair_of(node)
         await add(node, pair)
         answer = await end(node, pair, version)
         node.marked()
         again = await end(node, pair, version)
         assert answer == again
-        told = (pair.producer_id, 1) if version == 5 else (-1, -1)
-        assert (answer.error_code, answer.producer_id, answer.producer_epoch) == (0, *told)
+        expected = (pair.producer_id, 1) if version == 5 else (-1, -1)
+        assert (answer.error_code, answer.producer_id, answer.producer_epoch) == (0, *expected)
         fenced = await end(node, pair._replace(producer_epoch=9), version)
         assert fenced.error_code == (EPOCH if version < 2 else FENCED)
         assert (fenced.producer_id, fenced.producer_epoch) == (-1, -1)
 
-    serving(story)
+    serving(scenario)
 
 
 def test_a_copy_of_an_old_request_closes_the_connection_that_brought_it() -> None:
-    async def story(node: TxnNode) -> None:
+    async def scenario(node: TxnNode) -> None:
         pair = await pair_of(node)
         await add(node, pair)
         await end(node, pair, connection=5)
@@ -398,14 +393,14 @@ def test_a_copy_of_an_old_request_closes_the_connection_that_brought_it() -> Non
             await end(node, pair, connection=4)
         assert (await end(node, pair, connection=5)).error_code == 0
 
-    serving(story)
+    serving(scenario)
 
 
 # ---- descriptions and lists ----------------------------------------------------------------------------
 
 
 def test_transactions_are_described() -> None:
-    async def story(node: TxnNode) -> None:
+    async def scenario(node: TxnNode) -> None:
         pair = await pair_of(node)
         await add(node, pair)
         request = DescribeTransactionsRequest(transactional_ids=["x", "unknown", ""])
@@ -422,12 +417,12 @@ def test_transactions_are_described() -> None:
         assert unknown.error_code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND
         assert empty.error_code == ErrorCode.INVALID_REQUEST
 
-    serving(story)
+    serving(scenario)
 
 
 @pytest.mark.parametrize("version", range(3))
 def test_transactions_are_listed(version: int) -> None:
-    async def story(node: TxnNode) -> None:
+    async def scenario(node: TxnNode) -> None:
         pair = await pair_of(node)
         await producer(node, "y")
         await add(node, pair)
@@ -442,19 +437,20 @@ def test_transactions_are_listed(version: int) -> None:
         answer, found = await listed(state_filters=["Odd", "Even"])
         assert (answer.unknown_state_filters, found) == (["Even", "Odd"], [])
         if version >= 1:
-            assert (await listed(duration_filter=1_000))[1] == ["y"]  # which has no transaction, since 1969
+            # It has no transaction, so its start time is -1.
+            assert (await listed(duration_filter=1_000))[1] == ["y"]
         if version >= 2:
             assert (await listed(transactional_id_pattern="[xz]"))[1] == ["x"]
             assert (await listed(transactional_id_pattern=""))[1] == ["x", "y"]
             assert (await listed(transactional_id_pattern="("))[0].error_code == 128
 
-    serving(story)
+    serving(scenario)
 
 
 def test_very_many_filters_are_answered_off_the_loop() -> None:
     states = sorted(f"state-{number}" for number in range(10_000))
 
-    async def story(node: TxnNode) -> None:
+    async def scenario(node: TxnNode) -> None:
         await producer(node)
         context = RequestContext(0, 0, 1, "app", CONNECTION, is_large=True)
 
@@ -465,11 +461,11 @@ def test_very_many_filters_are_answered_off_the_loop() -> None:
         assert isinstance(answer, BuiltInThread)
         assert answer.make().unknown_state_filters == states
 
-    serving(story)
+    serving(scenario)
 
 
 def test_trap_12_requests_to_another_node_or_too_early_get_their_errors() -> None:
-    async def story(node: TxnNode) -> None:
+    async def scenario(node: TxnNode) -> None:
         await producer(node)
         node.host(leader_epoch=1, leader=2)
         node.txns.refresh()
@@ -488,23 +484,23 @@ def test_trap_12_requests_to_another_node_or_too_early_get_their_errors() -> Non
         listed = await call(node, list_transactions, 2, ListTransactionsRequest())
         assert listed.error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
-    serving(story)
+    serving(scenario)
 
 
 def test_without_producer_ids_clients_retry() -> None:
-    async def story(node: TxnNode) -> None:
-        node.no_id = KafkaError(ErrorCode.NOT_CONTROLLER, "nobody leads")
+    async def scenario(node: TxnNode) -> None:
+        node.id_error = KafkaError(ErrorCode.NOT_CONTROLLER, "nobody leads")
         assert (await producer(node)).error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
-    serving(story)
+    serving(scenario)
 
 
 def test_matching_ids_calls_pause_now_and_then() -> None:
     ids = [ListedTransaction(f"x-{number}", number, "Empty") for number in range(1_000)]
-    asked = count()
+    calls = count()
 
     def pause() -> None:
-        if next(asked) == 9:
+        if next(calls) == 9:
             raise KafkaError(ErrorCode.REQUEST_TIMED_OUT, "too long")
 
     found = list_transactions.matching("x-[13]", ids[:10], pause)
@@ -514,7 +510,7 @@ def test_matching_ids_calls_pause_now_and_then() -> None:
 
 
 @pytest.mark.parametrize(
-    ("pattern", "left_s", "code", "found"),
+    ("pattern", "max_cpu_s", "code", "found"),
     [
         ("x", 60.0, ErrorCode.NONE, ["x"]),
         ("[", 60.0, ErrorCode.INVALID_REGULAR_EXPRESSION, []),
@@ -522,10 +518,10 @@ def test_matching_ids_calls_pause_now_and_then() -> None:
     ],
 )
 def test_ids_are_matched_in_a_pool_that_clients_share(
-    pattern: str, left_s: float, code: ErrorCode, found: list[str]
+    pattern: str, max_cpu_s: float, code: ErrorCode, found: list[str]
 ) -> None:
-    async def story(node: TxnNode) -> None:
-        node.pattern_pool = FairPool("patterns", threads=1, max_cpu_s=left_s)
+    async def scenario(node: TxnNode) -> None:
+        node.pattern_pool = FairPool("patterns", threads=1, max_cpu_s=max_cpu_s)
         await producer(node)
         request = ListTransactionsRequest(transactional_id_pattern=pattern)
 
@@ -534,14 +530,14 @@ def test_ids_are_matched_in_a_pool_that_clients_share(
         assert answer.error_code == code
         assert [one.transactional_id for one in answer.transaction_states] == found
 
-    serving(story)
+    serving(scenario)
 
 
 def test_a_pattern_of_a_client_that_has_gone_is_given_up() -> None:
-    async def story(node: TxnNode) -> None:
+    async def scenario(node: TxnNode) -> None:
         node.pattern_pool = FairPool("patterns", threads=1, max_cpu_s=60.0, is_open=lambda number: False)
         await producer(node)
         with pytest.raises(GivenUp):
             await call(node, list_transactions, 2, ListTransactionsRequest(transactional_id_pattern="x"))
 
-    serving(story)
+    serving(scenario)

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from ottla.groupcoord.group_records import OFFSETS_TOPIC as OFFSETS
 from ottla.groupcoord.offsets.offset_commands import Producer
 from ottla.logstore.log_config import LogConfig
 from ottla.logstore.partition_log import FetchIsolation
@@ -17,20 +18,20 @@ from ottla.node.coordinators import commit_order
 from ottla.node.coordinators.commit_order import CommitOrder
 from ottla.node.kafka_api import txn_offset_commit
 from ottla.node.kafka_api.request_context import RequestContext
-from ottla.node.net.answers import BuiltInThread, CloseConnection, Delayed
+from ottla.node.net.answers import CloseConnection
 from ottla.node.settings.config import parse_config
 from ottla.node.wire.api_keys import ApiKey
 from ottla.node.wire.messages.txn_offset_commit import (
     TxnOffsetCommitRequest,
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
-    TxnOffsetCommitResponse,
 )
 from ottla.node.wire.messages.write_txn_markers import WriteTxnMarkersRequest
 from ottla.node.work.turns import STEPS_PER_TURN
-from tests.unit.node.coordinators.marker_world import OFFSETS, MarkerNode, marker, play
+from tests.unit.node.coordinators.marker_world import MarkerNode, marker, play
+from tests.unit.node.fakes import services_of
+from tests.unit.node.handler_results import settled
 from tests.unit.node.replica.replica_world import CONNECTION
-from tests.unit.node.stand_ins import services_of
 
 G0 = TopicPartition(OFFSETS, 0)
 TOPIC_ID = b"t".ljust(16, b".")
@@ -42,12 +43,12 @@ class Gate:
     """The coordinator of transactions, and the requests that it received."""
 
     def __init__(self) -> None:
-        self.asked: list[tuple[str, int, int, Sequence[TopicPartition], bool]] = []
+        self.requests: list[tuple[str, int, int, Sequence[TopicPartition], bool]] = []
         self.code = ErrorCode.NONE
         self.meanwhile: Callable[[], None] = lambda: None
         self.pauses: list[int] = []  # turns of the loop that the next answers take
 
-    async def admit(
+    async def add_or_verify(
         self,
         transactional_id: str,
         producer_id: int,
@@ -56,7 +57,7 @@ class Gate:
         *,
         adds: bool,
     ) -> Mapping[TopicPartition, ErrorCode]:
-        self.asked.append((transactional_id, producer_id, producer_epoch, list(partitions), adds))
+        self.requests.append((transactional_id, producer_id, producer_epoch, list(partitions), adds))
         for _ in range(self.pauses.pop(0) if self.pauses else 1):
             await asyncio.sleep(0)
         self.meanwhile()
@@ -64,6 +65,8 @@ class Gate:
 
 
 class World:
+    """The leader of a group's partition, and the coordinator of transactions."""
+
     def __init__(self, settings: Mapping[str, str] | None = None, **offsets_topic: Any) -> None:
         self.node = MarkerNode()
         self.node.config = parse_config(settings or {})
@@ -109,19 +112,14 @@ class World:
         connection = replace(CONNECTION, number=connection_number)
         is_large = len(partitions) > MANY
         context = RequestContext(ApiKey.TXN_OFFSET_COMMIT, version, 1, "test", connection, is_large)
-        answer = txn_offset_commit.handle(self.services, context, request)
-        while not isinstance(answer, TxnOffsetCommitResponse):
-            if isinstance(answer, BuiltInThread):
-                answer = answer.make()
-            else:
-                answer = answer.answer(await answer.future) if isinstance(answer, Delayed) else await answer
+        answer = await settled(txn_offset_commit.handle(self.services, context, request))
         return [ErrorCode(one.error_code) for topic in answer.topics for one in topic.partitions]
 
     def play(self, *commits: Callable[[], Any]) -> list[list[ErrorCode]]:
-        async def story() -> list[list[ErrorCode]]:
+        async def scenario() -> list[list[ErrorCode]]:
             return [await commit() for commit in commits]
 
-        return play(self.node, story)
+        return play(self.node, scenario)
 
     def batches(self) -> list[tuple[int, int, int, int, bool]]:
         """Return producer id, epoch, base sequence, record count and is_transactional of each batch."""
@@ -138,16 +136,16 @@ def test_a_commit_of_very_many_offsets_takes_turns_with_others() -> None:
     world = World()
     turns = []
 
-    async def story() -> list[ErrorCode]:
+    async def scenario() -> list[ErrorCode]:
         answer = asyncio.ensure_future(world.commit(partitions=[0, 9] * 2 * MANY))
         while not answer.done():
             turns.append(1)
             await asyncio.sleep(0)
         return answer.result()
 
-    told = play(world.node, story)
+    codes = play(world.node, scenario)
 
-    assert told == [ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION] * 2 * MANY
+    assert codes == [ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION] * 2 * MANY
     assert len(turns) >= 4 * MANY // STEPS_PER_TURN
 
 
@@ -155,26 +153,26 @@ def test_a_commit_of_very_many_offsets_takes_turns_with_others() -> None:
 def test_the_first_commit_of_a_transaction_asks_and_the_next_ones_do_not(version: int) -> None:
     world = World()
 
-    told = world.play(lambda: world.commit(version, partitions=(0, 1)), lambda: world.commit(version))
+    codes = world.play(lambda: world.commit(version, partitions=(0, 1)), lambda: world.commit(version))
 
-    assert told == [[ErrorCode.NONE] * 2, [ErrorCode.NONE]]
-    assert world.gate.asked == [("x", 7, 0, [G0], version >= 5)]
+    assert codes == [[ErrorCode.NONE] * 2, [ErrorCode.NONE]]
+    assert world.gate.requests == [("x", 7, 0, [G0], version >= 5)]
     # The sequences are those of Apache Kafka's coordinator: each batch begins at 0.
     assert world.batches() == [(7, 0, 0, 2, True), (7, 0, 0, 1, True)]
 
 
-@pytest.mark.parametrize(("version", "is_asked"), [(version, version >= 5) for version in ALL_VERSIONS])
+@pytest.mark.parametrize(("version", "is_verified"), [(version, version >= 5) for version in ALL_VERSIONS])
 def test_without_verification_only_implicitly_added_commits_ask_the_coordinator(
-    version: int, is_asked: bool
+    version: int, is_verified: bool
 ) -> None:
     world = World({"transaction.partition.verification.enable": "false"})
 
     assert world.play(lambda: world.commit(version)) == [[ErrorCode.NONE]]
-    assert bool(world.gate.asked) is is_asked
+    assert bool(world.gate.requests) is is_verified
 
 
 @pytest.mark.parametrize(
-    ("code", "version", "told"),
+    ("code", "version", "expected"),
     [
         (ErrorCode.PRODUCER_FENCED, 3, ErrorCode.INVALID_PRODUCER_EPOCH),
         (ErrorCode.PRODUCER_FENCED, 5, ErrorCode.INVALID_PRODUCER_EPOCH),
@@ -190,13 +188,13 @@ def test_without_verification_only_implicitly_added_commits_ask_the_coordinator(
     ],
 )
 def test_a_commit_that_the_coordinator_rejects_is_rejected(
-    code: ErrorCode, version: int, told: ErrorCode
+    code: ErrorCode, version: int, expected: ErrorCode
 ) -> None:
     world = World()
     world.gate.code = code
 
     assert world.play(lambda: world.commit(version, partitions=(0, 5, 1))) == [
-        [told, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, told]
+        [expected, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, expected]
     ]
     assert world.batches() == []
 
@@ -229,12 +227,12 @@ def test_a_group_that_moves_during_the_verification_answers_not_coordinator() ->
 def test_an_older_instance_is_fenced_before_the_coordinator_is_asked() -> None:
     world = World()
 
-    told = world.play(
+    codes = world.play(
         lambda: world.commit(producer_epoch=4), lambda: world.commit(producer_epoch=3), world.commit
     )
 
-    assert told == [[ErrorCode.NONE], [ErrorCode.INVALID_PRODUCER_EPOCH], [ErrorCode.INVALID_PRODUCER_EPOCH]]
-    assert len(world.gate.asked) == 1
+    assert codes == [[ErrorCode.NONE], [ErrorCode.INVALID_PRODUCER_EPOCH], [ErrorCode.INVALID_PRODUCER_EPOCH]]
+    assert len(world.gate.requests) == 1
 
 
 def test_a_new_transaction_of_a_newer_epoch_asks_again() -> None:
@@ -243,7 +241,7 @@ def test_a_new_transaction_of_a_newer_epoch_asks_again() -> None:
 
     world.play(lambda: world.commit(producer_epoch=3), lambda: world.commit(producer_epoch=4))
 
-    assert [epoch for _, _, epoch, _, _ in world.gate.asked] == [3, 4]
+    assert [epoch for _, _, epoch, _, _ in world.gate.requests] == [3, 4]
 
 
 @pytest.mark.parametrize("version", ALL_VERSIONS)
@@ -257,14 +255,16 @@ def test_unknown_partitions_get_an_error_and_no_coordinator_is_asked(version: in
 
     assert unknown_partition == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION] * 2
     unknown = ErrorCode.UNKNOWN_TOPIC_ID if version == 6 else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    assert unknown_topic == [unknown] and not world.gate.asked
+    assert unknown_topic == [unknown] and not world.gate.requests
 
 
 @pytest.mark.parametrize(
     ("version", "error"),
     [(5, ErrorCode.ILLEGAL_GENERATION), (6, ErrorCode.GROUP_ID_NOT_FOUND)],
 )
-def test_the_error_of_a_generation_without_a_group(version: int, error: ErrorCode) -> None:
+def test_a_generation_of_an_unknown_group_is_rejected_with_the_error_of_its_version(
+    version: int, error: ErrorCode
+) -> None:
     world = World()
 
     assert world.play(
@@ -283,14 +283,16 @@ def test_a_request_without_topics_gets_an_empty_response() -> None:
     ("version", "error"),
     [(1, ErrorCode.COORDINATOR_NOT_AVAILABLE), (2, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)],
 )
-def test_the_error_while_the_group_is_loading(version: int, error: ErrorCode) -> None:
+def test_while_the_group_loads_a_commit_is_rejected_with_the_error_of_its_version(
+    version: int, error: ErrorCode
+) -> None:
     world = World()
     world.node.append(OFFSETS)
 
     assert world.play(lambda: world.commit(version)) == [[error]]
 
 
-def test_the_error_with_too_few_replicas() -> None:
+def test_with_too_few_replicas_the_coordinator_is_not_available() -> None:
     world = World(replicas=(1, 2), isr=(1,), config=LogConfig(min_insync_replicas=2))
 
     assert world.play(world.commit) == [[ErrorCode.COORDINATOR_NOT_AVAILABLE]]
@@ -304,7 +306,7 @@ def test_a_copy_over_an_older_connection_does_not_take_the_group_back(version: i
     """A copy from the same transaction, or from the one before if that has the same epoch."""
     world = World()
 
-    async def story() -> list[int]:
+    async def scenario() -> list[int]:
         await world.commit(version, offset=10, connection_number=5)
         await world.commit(version, offset=10, connection_number=6)  # its response was lost
         await world.commit(version, offset=20, connection_number=6)
@@ -314,13 +316,13 @@ def test_a_copy_over_an_older_connection_does_not_take_the_group_back(version: i
         assert len(world.batches()) == batches
         return [code for one in (6, 7) for code in await world.commit(version, connection_number=one)]
 
-    assert play(world.node, story) == [ErrorCode.NONE] * 2
+    assert play(world.node, scenario) == [ErrorCode.NONE] * 2
 
 
 def test_a_copy_that_was_verified_meanwhile_is_late_too() -> None:
     world = World()
 
-    async def story() -> None:
+    async def scenario() -> None:
         first = asyncio.ensure_future(world.commit(3, offset=10, connection_number=5))
         await asyncio.sleep(0)
         await world.commit(3, offset=10, connection_number=6)
@@ -328,7 +330,7 @@ def test_a_copy_that_was_verified_meanwhile_is_late_too() -> None:
             await first
 
     world.gate.pauses = [10, 0]
-    play(world.node, story)
+    play(world.node, scenario)
     assert len(world.batches()) == 1
 
 

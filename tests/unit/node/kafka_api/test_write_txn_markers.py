@@ -1,10 +1,11 @@
-"""WriteTxnMarkers at a leader: the markers written, the time of the response, and late copies."""
+"""WriteTxnMarkers at a leader: the markers that it writes, when it answers, and late copies."""
 
 import asyncio
 from typing import Any
 
 import pytest
 
+from ottla.groupcoord.group_records import OFFSETS_TOPIC as OFFSETS
 from ottla.groupcoord.offsets.offset_commands import OffsetFetch, OffsetToCommit, Producer, TxnOffsetCommit
 from ottla.groupcoord.offsets.offset_results import OffsetFetchResult
 from ottla.logstore.log_config import LogConfig
@@ -13,7 +14,8 @@ from ottla.logstore.words.errors import ErrorCode
 from ottla.node.coordinators import marker_writer
 from ottla.node.net.answers import Delayed
 from ottla.node.wire.messages.write_txn_markers import WriteTxnMarkersRequest
-from tests.unit.node.coordinators.marker_world import OFFSETS, MarkerNode, codes, marker, play
+from tests.unit.node.coordinators.marker_world import MarkerNode, codes, marker, play
+from tests.unit.node.handler_results import settled
 
 T0 = ("t", 0)
 
@@ -112,7 +114,7 @@ def test_a_node_that_is_cut_off_writes_no_markers(node: MarkerNode) -> None:
 def test_a_marker_is_answered_when_it_is_committed(node: MarkerNode, is_large: bool) -> None:
     node.create_topic("copied", replicas=(1, 2), isr=(1, 2))
 
-    async def story() -> None:
+    async def scenario() -> None:
         answering = asyncio.ensure_future(
             node.answer(request(marker(7, [("copied", 0), T0])), is_large=is_large)
         )
@@ -125,7 +127,7 @@ def test_a_marker_is_answered_when_it_is_committed(node: MarkerNode, is_large: b
 
         assert set(codes(await answering).values()) == {ErrorCode.NONE}
 
-    play(node, story)
+    play(node, scenario)
 
 
 def test_a_repeated_marker_is_answered_when_the_first_one_is_committed(node: MarkerNode) -> None:
@@ -133,7 +135,7 @@ def test_a_repeated_marker_is_answered_when_the_first_one_is_committed(node: Mar
     node.begin(7, "copied")
     again = request(marker(7, [("copied", 0)], epoch=1, version=2))
 
-    async def story() -> None:
+    async def scenario() -> None:
         assert isinstance(node.ask(again), Delayed)
         repeated = node.ask(again)
         assert isinstance(repeated, Delayed) and node.markers("copied") == [(7, 1, "commit")]
@@ -142,20 +144,20 @@ def test_a_repeated_marker_is_answered_when_the_first_one_is_committed(node: Mar
 
         assert codes(repeated.answer(await repeated.future)) == {(7, "copied", 0): ErrorCode.NONE}
 
-    play(node, story)
+    play(node, scenario)
 
 
 def test_a_leader_that_resigns_meanwhile_answers_with_an_error(node: MarkerNode) -> None:
     node.create_topic("copied", replicas=(1, 2), isr=(1, 2))
 
-    async def story() -> None:
+    async def scenario() -> None:
         waiting = node.ask(request(marker(7, [("copied", 0)])))
         node.create_topic("copied", replicas=(1, 2), leader=2, leader_epoch=1, isr=(1, 2))
 
         answer = waiting.answer(await waiting.future)
         assert codes(answer) == {(7, "copied", 0): ErrorCode.NOT_LEADER_OR_FOLLOWER}
 
-    play(node, story)
+    play(node, scenario)
 
 
 def test_a_peer_soon_gets_a_timeout_for_markers_that_are_not_committed(
@@ -164,12 +166,12 @@ def test_a_peer_soon_gets_a_timeout_for_markers_that_are_not_committed(
     monkeypatch.setattr("ottla.node.kafka_api.write_txn_markers.PEER_WAIT_MS", 1)
     node.create_topic("copied", replicas=(1, 2), isr=(1, 2))
 
-    async def story() -> None:
+    async def scenario() -> None:
         answer = await node.answer(request(marker(7, [("copied", 0), T0]), number=1), peer_id=2)
         assert codes(answer) == {(7, "copied", 0): ErrorCode.REQUEST_TIMED_OUT, (7, "t", 0): ErrorCode.NONE}
 
     assert marker_writer.PEER_WAIT_MS == 1_000
-    play(node, story)
+    play(node, scenario)
 
 
 # ---- late copies -------------------------------------------------------------------------------------------
@@ -190,19 +192,19 @@ def test_a_copy_of_a_request_that_was_given_up_ends_no_later_transaction(node: M
     assert node.partition().log.has_ongoing_transaction(7, 0)
 
 
-def test_numbers_are_those_of_one_process_of_one_peer(node: MarkerNode) -> None:
-    def told(peer_id: int, sender_epoch: int, number: int) -> bool:
-        asked = request(marker(7), sender_epoch=sender_epoch, number=number)
-        return codes(node.ask(asked, peer_id=peer_id)) != LATE
+def test_request_numbers_count_for_one_process_of_one_peer(node: MarkerNode) -> None:
+    def is_written(peer_id: int, sender_epoch: int, number: int) -> bool:
+        message = request(marker(7), sender_epoch=sender_epoch, number=number)
+        return codes(node.ask(message, peer_id=peer_id)) != LATE
 
-    assert told(2, 5, 9)
-    assert told(2, 6, 1)  # another process, which starts over
-    assert not told(2, 5, 10)  # sent by the process before
-    assert told(3, 1, 1)
-    assert not told(3, 1, 1)
+    assert is_written(2, 5, 9)
+    assert is_written(2, 6, 1)  # another process, which starts over
+    assert not is_written(2, 5, 10)  # sent by the process before
+    assert is_written(3, 1, 1)
+    assert not is_written(3, 1, 1)
 
 
-def test_a_client_has_no_numbers(node: MarkerNode) -> None:
+def test_the_request_number_of_a_client_is_ignored(node: MarkerNode) -> None:
     forged = request(marker(7), sender_epoch=99, number=2**62)
 
     assert codes(node.ask(forged)) == {(7, "t", 0): ErrorCode.NONE}
@@ -215,13 +217,13 @@ def test_a_client_has_no_numbers(node: MarkerNode) -> None:
 def test_a_marker_for_another_leader_epoch_is_not_written(node: MarkerNode) -> None:
     node.create_topic(partitions=2, leader_epoch=4)
 
-    def told(leader_epoch: int) -> list[ErrorCode]:
+    def write(leader_epoch: int) -> list[ErrorCode]:
         return list(codes(node.ask(request(marker(7, leader_epoch=leader_epoch)))).values())
 
-    assert told(3) == [ErrorCode.FENCED_LEADER_EPOCH]
-    assert told(5) == [ErrorCode.UNKNOWN_LEADER_EPOCH]
+    assert write(3) == [ErrorCode.FENCED_LEADER_EPOCH]
+    assert write(5) == [ErrorCode.UNKNOWN_LEADER_EPOCH]
     assert node.markers() == []
-    assert told(4) == told(-1) == [ErrorCode.NONE]
+    assert write(4) == write(-1) == [ErrorCode.NONE]
 
 
 # ---- offsets of groups -------------------------------------------------------------------------------------
@@ -241,30 +243,28 @@ async def commit_in(node: MarkerNode, producer: Producer, offset: int) -> None:
             guard=NOT_VERIFIED,
         )
 
-    await told(node.groups.ask("g", make, lambda answer: answer))
+    await settled(node.groups.ask("g", make, lambda answer: answer))
 
 
 async def fetched(node: MarkerNode, *, stable: bool = True) -> tuple[int, int]:
-    """Return offset and error."""
+    """Return the committed offset and the error code."""
 
     def make(token: int) -> OffsetFetch:
         return OffsetFetch(token=token, group_id="g", topics=[("t", [0])], require_stable=stable)
 
-    answer = await told(node.groups.ask("g", make, lambda answer: answer))
+    answer = await settled(node.groups.ask("g", make, lambda answer: answer))
     assert isinstance(answer, OffsetFetchResult)
     one = answer.topics[0][1][0]
     return one.offset, one.error
 
 
-async def told(answer: Any) -> Any:
-    return answer.answer(await answer.future) if isinstance(answer, Delayed) else answer
-
-
 @pytest.mark.parametrize("is_commit", [True, False])
-def test_offsets_count_from_the_marker_on_or_never(node: MarkerNode, is_commit: bool) -> None:
+def test_offsets_are_visible_after_a_commit_marker_and_never_after_an_abort(
+    node: MarkerNode, is_commit: bool
+) -> None:
     node.create_topic(OFFSETS)
 
-    async def story() -> None:
+    async def scenario() -> None:
         await commit_in(node, Producer(7, 0), 42)
         assert await fetched(node) == (-1, ErrorCode.UNSTABLE_OFFSET_COMMIT)
 
@@ -274,13 +274,13 @@ def test_offsets_count_from_the_marker_on_or_never(node: MarkerNode, is_commit: 
         assert await fetched(node) == (42 if is_commit else -1, ErrorCode.NONE)
         assert node.markers(OFFSETS) == [(7, 0, "commit" if is_commit else "abort")]
 
-    play(node, story)
+    play(node, scenario)
 
 
 def test_offsets_are_not_shown_before_the_marker_is_committed(node: MarkerNode) -> None:
     node.create_topic(OFFSETS, replicas=(1, 2), isr=(1,))
 
-    async def story() -> None:
+    async def scenario() -> None:
         await commit_in(node, Producer(7, 0), 42)
         node.create_topic(OFFSETS, replicas=(1, 2), isr=(1, 2))
         answering = asyncio.ensure_future(node.answer(request(marker(7, [G0]))))
@@ -295,13 +295,13 @@ def test_offsets_are_not_shown_before_the_marker_is_committed(node: MarkerNode) 
         assert codes(await answering) == {(7, OFFSETS, 0): ErrorCode.NONE}
         assert await fetching == (42, ErrorCode.NONE)
 
-    play(node, story)
+    play(node, scenario)
 
 
 def test_a_marker_comes_after_the_commits_of_its_turn(node: MarkerNode) -> None:
     node.create_topic(OFFSETS)
 
-    async def story() -> None:
+    async def scenario() -> None:
         await commit_in(node, Producer(7, 0), 1)
         plain = asyncio.ensure_future(commit_in(node, Producer(8, 0), 2))
         await asyncio.sleep(0)
@@ -310,37 +310,37 @@ def test_a_marker_comes_after_the_commits_of_its_turn(node: MarkerNode) -> None:
 
         assert await fetched(node) == (2, ErrorCode.NONE)  # the later write counts, whenever its marker comes
 
-    play(node, story)
+    play(node, scenario)
 
 
 def test_while_a_groups_partition_is_loading_its_marker_must_be_retried(node: MarkerNode) -> None:
     node.create_topic(OFFSETS)
     node.append(OFFSETS)
 
-    async def story() -> None:
+    async def scenario() -> None:
         first = await node.answer(request(marker(7, [G0])))
         assert codes(first) == {(7, OFFSETS, 0): ErrorCode.NOT_LEADER_OR_FOLLOWER}
         while set(codes(await node.answer(request(marker(7, [G0])))).values()) != {ErrorCode.NONE}:
             await asyncio.sleep(0.001)
 
-    play(node, story)
+    play(node, scenario)
 
 
 def test_too_few_replicas_of_a_group_are_answered_with_not_leader(node: MarkerNode) -> None:
     node.create_topic(OFFSETS, replicas=(1, 2), isr=(1,), config=LogConfig(min_insync_replicas=2))
 
-    async def story() -> None:
+    async def scenario() -> None:
         answer = await node.answer(request(marker(7, [G0])))
         assert codes(answer) == {(7, OFFSETS, 0): ErrorCode.NOT_LEADER_OR_FOLLOWER}
         assert node.markers(OFFSETS) == []
 
-    play(node, story)
+    play(node, scenario)
 
 
 def test_a_refused_marker_leaves_the_group_as_it_is(node: MarkerNode) -> None:
     node.create_topic(OFFSETS)
 
-    async def story() -> None:
+    async def scenario() -> None:
         await commit_in(node, Producer(7, 3), 42)
         answer = await node.answer(request(marker(7, [G0], epoch=2)))
 
@@ -349,13 +349,13 @@ def test_a_refused_marker_leaves_the_group_as_it_is(node: MarkerNode) -> None:
         await node.answer(request(marker(7, [G0], epoch=3)))
         assert await fetched(node) == (42, ErrorCode.NONE)
 
-    play(node, story)
+    play(node, scenario)
 
 
-def test_a_group_is_loaded_over_a_marker(node: MarkerNode) -> None:
+def test_a_group_is_loaded_from_a_log_with_markers(node: MarkerNode) -> None:
     node.create_topic(OFFSETS)
 
-    async def story() -> None:
+    async def scenario() -> None:
         await commit_in(node, Producer(7, 0), 42)
         await node.answer(request(marker(7, [G0])))
         await commit_in(node, Producer(7, 0), 43)
@@ -367,4 +367,4 @@ def test_a_group_is_loaded_over_a_marker(node: MarkerNode) -> None:
         assert await fetched(node, stable=False) == (42, ErrorCode.NONE)
         assert await fetched(node) == (-1, ErrorCode.UNSTABLE_OFFSET_COMMIT)
 
-    play(node, story)
+    play(node, scenario)

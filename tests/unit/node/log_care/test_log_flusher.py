@@ -28,16 +28,16 @@ from ottla.node.wire.messages.produce import (
     ProduceRequest,
     TopicProduceData,
 )
+from tests.unit.node.fakes import connection_of
 from tests.unit.node.kafka_api.serving import dispatcher_of
 from tests.unit.node.replica.replica_world import CONNECTION, NODE_ID, ReplicaWorld, batch, context
-from tests.unit.node.stand_ins import connection_of
 
 PEER = connection_of(CONNECTION)
 WAIT_S = 30.0
 
 
-class Story:
-    """A node whose topic `t` is flushed after each record."""
+class FlushingNode:
+    """A node whose topic `t` is flushed after `flush_messages` records."""
 
     def __init__(self, flush_messages: int = 1) -> None:
         self.world = ReplicaWorld()
@@ -78,12 +78,12 @@ class Story:
             ready.set()
             self.disk.watch = None
 
-    def run(self, story: Coroutine[Any, Any, None]) -> None:
+    def run(self, scenario: Coroutine[Any, Any, None]) -> None:
         async def with_flusher() -> None:
             flushing = asyncio.create_task(self.world.flusher.run())
             try:
                 async with asyncio.timeout(WAIT_S):
-                    await story
+                    await scenario
             finally:
                 flushing.cancel()
 
@@ -98,106 +98,106 @@ async def response_of(answer: Any) -> PartitionProduceResponse:
 
 @pytest.mark.parametrize("acks", [1, -1])
 def test_an_acknowledgement_waits_for_the_disk_and_the_loop_does_not(acks: int) -> None:
-    story = Story()
+    node = FlushingNode()
 
-    async def tell() -> None:
-        with story.slow_disk() as ready:
-            answer = story.produce(acks)
+    async def scenario() -> None:
+        with node.slow_disk() as ready:
+            answer = node.produce(acks)
             for _ in range(20):
                 await asyncio.sleep(0)
-            partition = story.partition
+            partition = node.partition
             assert not answer.future.done() and partition.log.high_watermark == 0
             assert partition.readable_bytes(0, 1_000, FetchIsolation.HIGH_WATERMARK, enough_bytes=1) == 0
             ready.set()
             assert (await response_of(answer)).base_offset == 0
-        assert story.partition.log.recovery_point == story.partition.log.high_watermark == 1
+        assert node.partition.log.recovery_point == node.partition.log.high_watermark == 1
 
-    story.run(tell())
+    node.run(scenario())
 
 
 def test_batches_that_come_during_a_flush_share_the_next() -> None:
-    story = Story()
+    node = FlushingNode()
 
-    async def tell() -> None:
-        with story.slow_disk() as ready:
-            answers = [story.produce(1)]
-            while not story.syncs:
+    async def scenario() -> None:
+        with node.slow_disk() as ready:
+            answers = [node.produce(1)]
+            while not node.syncs:
                 await asyncio.sleep(0.001)
-            answers += [story.produce((1, -1)[number % 2]) for number in range(20)]
+            answers += [node.produce((1, -1)[number % 2]) for number in range(20)]
             ready.set()
             responses = [await response_of(answer) for answer in answers]
         assert [one.base_offset for one in responses] == list(range(21))
-        assert story.syncs == 2
+        assert node.syncs == 2
 
-    story.run(tell())
+    node.run(scenario())
 
 
 def test_only_a_batch_beyond_flush_messages_waits() -> None:
-    story = Story(flush_messages=3)
+    node = FlushingNode(flush_messages=3)
 
-    async def tell() -> None:
-        with story.slow_disk() as ready:
-            assert not isinstance(story.produce(1, count=2), Delayed)
-            assert story.partition.log.high_watermark == 2
-            answer = story.produce(1)
-            assert story.partition.log.high_watermark == 2 and not answer.future.done()
+    async def scenario() -> None:
+        with node.slow_disk() as ready:
+            assert not isinstance(node.produce(1, count=2), Delayed)
+            assert node.partition.log.high_watermark == 2
+            answer = node.produce(1)
+            assert node.partition.log.high_watermark == 2 and not answer.future.done()
             ready.set()
             assert (await response_of(answer)).base_offset == 2
-            assert not isinstance(story.produce(1, count=2), Delayed)
+            assert not isinstance(node.produce(1, count=2), Delayed)
 
-    story.run(tell())
+    node.run(scenario())
 
 
 def test_a_duplicate_is_acknowledged_no_earlier_than_the_first() -> None:
-    story = Story()
+    node = FlushingNode()
 
-    async def tell() -> None:
-        with story.slow_disk() as ready:
+    async def scenario() -> None:
+        with node.slow_disk() as ready:
             fields = {"producer_id": 5, "producer_epoch": 0, "base_sequence": 0}
-            answers = [story.produce(1, **fields) for _ in range(2)]
+            answers = [node.produce(1, **fields) for _ in range(2)]
             assert not any(answer.future.done() for answer in answers)
             ready.set()
             assert [(await response_of(answer)).base_offset for answer in answers] == [0, 0]
 
-    story.run(tell())
+    node.run(scenario())
 
 
 @pytest.mark.parametrize("acks", [1, -1])
 def test_a_failed_disk_fails_the_waiting_requests(acks: int) -> None:
-    story = Story()
+    node = FlushingNode()
 
-    async def tell() -> None:
-        with story.slow_disk() as ready:
-            answer = story.produce(acks)
-            story.disk.fail_at, story.disk.stays_broken = story.disk.steps, True
+    async def scenario() -> None:
+        with node.slow_disk() as ready:
+            answer = node.produce(acks)
+            node.disk.fail_at, node.disk.stays_broken = node.disk.steps, True
             ready.set()
             assert (await response_of(answer)).error_code == ErrorCode.KAFKA_STORAGE_ERROR
         with pytest.raises(KafkaError) as refused:
-            _ = story.partition
+            _ = node.partition
         assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
 
-    story.run(tell())
+    node.run(scenario())
 
 
 def test_the_timeout_of_a_request_does_not_apply_to_the_disk() -> None:
-    story = Story()
+    node = FlushingNode()
 
-    async def tell() -> None:
-        with story.slow_disk() as ready:
-            answer = story.produce(1, timeout_ms=0)
+    async def scenario() -> None:
+        with node.slow_disk() as ready:
+            answer = node.produce(1, timeout_ms=0)
             await asyncio.sleep(0.01)
             assert not answer.future.done()
             ready.set()
             assert (await response_of(answer)).error_code == ErrorCode.NONE
 
-    story.run(tell())
+    node.run(scenario())
 
 
 @pytest.mark.parametrize("acks", [1, -1])
 @pytest.mark.parametrize("together", [1, 3])
 def test_requests_with_a_known_head_wait_like_others(acks: int, together: int) -> None:
-    story = Story()
-    dispatcher = dispatcher_of(story.world)
+    node = FlushingNode()
+    dispatcher = dispatcher_of(node.world)
 
     def frame(correlation_id: int) -> bytes:
         data = PartitionProduceData(index=0, records=batch())
@@ -209,11 +209,11 @@ def test_requests_with_a_known_head_wait_like_others(acks: int, together: int) -
         assert isinstance(served, Pending) and served.is_carried_out
         return b"".join(cast(Any, served.encode(await served.awaitable)))
 
-    async def tell() -> None:
+    async def scenario() -> None:
         for _ in range(2):
             first = dispatcher.serve(PEER, memoryview(bytearray(frame(0))[4:]))
             whole = await answer_to(first)
-        with story.slow_disk() as ready:
+        with node.slow_disk() as ready:
             view = memoryview(bytearray(b"".join(frame(number) for number in range(together))))
             if together == 1:
                 served = dispatcher.serve(PEER, view[4:])
@@ -231,16 +231,16 @@ def test_requests_with_a_known_head_wait_like_others(acks: int, together: int) -
             response = codec.decode_response(0, 9, one, 4)[1]
             assert response.responses[0].partition_responses[0].base_offset == number + 2
 
-    story.run(tell())
+    node.run(scenario())
 
 
 def test_coordinators_and_markers_wait_as_well() -> None:
-    story = Story()
+    node = FlushingNode()
     answered: list[object] = []
     log: CoordinatorLog[str] = CoordinatorLog(
-        partition=story.partition,
-        replicas=story.world.replica_manager,
-        clock=story.world.clock,
+        partition=node.partition,
+        replicas=node.world.replica_manager,
+        clock=node.world.clock,
         commit_timeout_ms=60_000,
         compression=Compression.NONE,
         max_batch_bytes=1_000,
@@ -248,8 +248,8 @@ def test_coordinators_and_markers_wait_as_well() -> None:
         failed=answered.append,
     )
 
-    async def tell() -> None:
-        with story.slow_disk() as ready:
+    async def scenario() -> None:
+        with node.slow_disk() as ready:
             log.append([(b"key", b"value")])
             log.answer_when_committed(cast(Token, None), "committed")
             for _ in range(20):
@@ -261,44 +261,44 @@ def test_coordinators_and_markers_wait_as_well() -> None:
                 producer_epoch=0,
                 transaction_version=1,
             )
-            place = RequiredOffset(result.last_offset + 1, story.partition.leader_epoch)
-            marked = story.world.replica_manager.delay_produce({story.partition: place}, 60_000)
+            place = RequiredOffset(result.last_offset + 1, node.partition.leader_epoch)
+            marked = node.world.replica_manager.delay_produce({node.partition: place}, 60_000)
             assert not marked.done()
             ready.set()
-            assert (await marked)[story.partition] is ErrorCode.NONE
-        assert answered == ["committed"] and story.partition.log.recovery_point == 2
+            assert (await marked)[node.partition] is ErrorCode.NONE
+        assert answered == ["committed"] and node.partition.log.recovery_point == 2
 
-    story.run(tell())
+    node.run(scenario())
 
 
 def test_a_log_that_was_moved_meanwhile_is_flushed_in_its_new_place() -> None:
-    story = Story()
-    copy = story.world.log_manager.get_or_create(
-        story.partition.topic_partition, bytes(16), LogConfig(flush_messages=1), is_new=True
+    node = FlushingNode()
+    copy = node.world.log_manager.get_or_create(
+        node.partition.topic_partition, bytes(16), LogConfig(flush_messages=1), is_new=True
     )
 
-    async def tell() -> None:
-        with story.slow_disk() as ready:
-            answer = story.produce(1)
-            log = story.partition.log
+    async def scenario() -> None:
+        with node.slow_disk() as ready:
+            answer = node.produce(1)
+            log = node.partition.log
             records = log.read(0, 1_000, isolation=FetchIsolation.LOG_END, minimum_one_batch=True)
             copy.append_as_follower(records.slice.read())
-            story.world.replica_manager.replace_log(copy.topic_partition, copy)
+            node.world.replica_manager.replace_log(copy.topic_partition, copy)
             assert not answer.future.done()
             ready.set()
             assert (await response_of(answer)).error_code == ErrorCode.NONE
         assert copy.recovery_point == 1
 
-    story.run(tell())
+    node.run(scenario())
 
 
 def test_a_leader_that_loses_its_role_meanwhile_acknowledges_nothing() -> None:
-    story = Story()
+    node = FlushingNode()
 
-    async def tell() -> None:
-        with story.slow_disk():
-            answer = story.produce(1)
-            story.world.create_topic(partitions=2, leader=NODE_ID, leader_epoch=1)
+    async def scenario() -> None:
+        with node.slow_disk():
+            answer = node.produce(1)
+            node.world.create_topic(partitions=2, leader=NODE_ID, leader_epoch=1)
             assert (await response_of(answer)).error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
-    story.run(tell())
+    node.run(scenario())

@@ -5,6 +5,7 @@ import errno
 import threading
 import time
 from collections.abc import Coroutine, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 
 from ottla.logstore import log_checkpoints, producer_state
 from ottla.logstore.checkpoint import CLEANER_OFFSET_CHECKPOINT, RECOVERY_POINT_CHECKPOINT, read_offsets
+from ottla.logstore.cleaner import CleaningAborted
 from ottla.logstore.disk import MemoryDisk
 from ottla.logstore.log_config import LogConfig
 from ottla.logstore.log_manager import LogManager
@@ -38,6 +40,8 @@ TOPIC_ID = bytes(range(16))
 
 
 class World:
+    """The logs of a node with two log directories in memory, and their maintenance."""
+
     def __init__(self) -> None:
         self.disk = MemoryDisk()
         self.clock = ManualClock()
@@ -56,7 +60,7 @@ class World:
             repair=SegmentRepair(
                 broker_id=1, disk=self.disk, clock=self.clock, find=lambda _: None, connect=self.connect
             ),
-            replicas=DamagedReplicas(find=lambda _: None, tell_leader=lambda _: None),
+            replicas=DamagedReplicas(find=lambda _: None, notify_leader=lambda _: None),
         )
 
     async def connect(self, node_id: int, _purpose: str) -> Any:
@@ -84,8 +88,8 @@ class World:
 
 
 @pytest.fixture
-def world() -> Iterator[World]:
-    yield World()
+def world() -> World:
+    return World()
 
 
 def values(log: PartitionLog) -> list[bytes | None]:
@@ -164,7 +168,7 @@ def test_a_compacted_log_is_cleaned(world: World) -> None:
 @pytest.mark.parametrize(
     "lost",
     [(), (CLEANER_OFFSET_CHECKPOINT,), (RECOVERY_POINT_CHECKPOINT,)],
-    ids=["nothing", "where the cleaner has been", "the recovery point"],
+    ids=["nothing", "the cleaner's offset", "the recovery point"],
 )
 def test_a_compacted_log_survives_a_crash_completely(world: World, lost: tuple[str, ...]) -> None:
     """The crash may come before the cleaned offset or the recovery point was written."""
@@ -195,9 +199,9 @@ def test_without_readable_checkpoints_gaps_do_not_count_as_lost_records(world: W
 
 def test_a_log_that_cannot_be_read_is_set_apart_and_others_are_cleaned(world: World) -> None:
     broken = world.log(T0, segment_bytes=300, cleanup_policy=("compact",))
-    sane = world.log(T1, segment_bytes=300, cleanup_policy=("compact",))
+    healthy = world.log(T1, segment_bytes=300, cleanup_policy=("compact",))
     world.append(broken, *[b"1"] * 30)
-    world.append(sane, *[b"1"] * 20)
+    world.append(healthy, *[b"1"] * 20)
     world.disk.files[broken.segments[0].path].content[65] ^= 1
 
     while asyncio.run(world.maintenance.clean_dirtiest_log()):
@@ -205,9 +209,9 @@ def test_a_log_that_cannot_be_read_is_set_apart_and_others_are_cleaned(world: Wo
 
     assert list(world.maintenance.cleaner.uncleanable) == [T0]
     assert len(world.manager.warnings) == 1 and "t-0 cannot be cleaned" in world.manager.warnings[0]
-    told = read_log_dirs(world.manager, world.maintenance.cleaner)
-    assert {one.path: one.uncleanable_sizes for one in told}[str(A)] == [broken.size_bytes]
-    assert len(values(sane)) < 10 and broken.failure is None
+    log_dirs = read_log_dirs(world.manager, world.maintenance.cleaner)
+    assert {one.path: one.uncleanable_sizes for one in log_dirs}[str(A)] == [broken.size_bytes]
+    assert len(values(healthy)) < 10 and broken.failure is None
 
 
 def test_a_disk_that_fails_under_the_cleaner_takes_its_directory_offline(world: World) -> None:
@@ -225,7 +229,7 @@ def test_a_disk_that_fails_under_the_cleaner_takes_its_directory_offline(world: 
 def test_segments_that_are_deleted_during_a_cleaning_are_no_failure_of_the_disk(world: World) -> None:
     log = world.log(segment_bytes=300, cleanup_policy=("compact", "delete"), retention_bytes=900)
     world.append(log, *[b"1"] * 30)
-    first, go, gone = log.segments[0].path, threading.Event(), threading.Event()
+    first, reading, deleted = log.segments[0].path, threading.Event(), threading.Event()
 
     def pause(operation: str, path: Path) -> None:
         if (
@@ -233,18 +237,18 @@ def test_segments_that_are_deleted_during_a_cleaning_are_no_failure_of_the_disk(
             and path == first
             and threading.current_thread() is not threading.main_thread()
         ):
-            go.set()
-            assert gone.wait(60)
+            reading.set()
+            assert deleted.wait(60)
 
     world.disk.watch = pause
 
     async def clean_and_delete() -> None:
         cleaning = asyncio.create_task(world.maintenance.clean_dirtiest_log())
-        await asyncio.to_thread(go.wait, 5)
+        assert await asyncio.to_thread(reading.wait, 60)
         log.delete_segments(log.segments[:4], now_ms=world.clock.now_ms())
         for path in log.take_deleted_paths():
             world.disk.remove(path)
-        gone.set()
+        deleted.set()
         assert await cleaning
 
     asyncio.run(clean_and_delete())
@@ -260,12 +264,12 @@ def test_a_failed_flush_takes_its_directory_offline_and_the_rest_continues(world
     world.append(second, *[b"1"] * 5)
     seen: list[Path] = []
 
-    def break_a(operation: str, path: Path) -> None:
+    def fail_syncs_of_a(operation: str, path: Path) -> None:
         if operation == "sync" and path.is_relative_to(A):
             seen.append(path)
             raise OSError(errno.EIO, "gone", str(path))
 
-    world.disk.watch = break_a
+    world.disk.watch = fail_syncs_of_a
 
     asyncio.run(world.maintenance.upkeep())
 
@@ -544,7 +548,7 @@ def test_the_number_of_cleaners_follows_the_setting(world: World, monkeypatch: p
     static = world.config = world.config.with_dynamic({"log.cleaner.backoff.ms": "1"}, {})
     seen: list[int] = []
 
-    async def change_the_number() -> None:
+    async def change_threads() -> None:
         task = asyncio.create_task(world.maintenance.run())
         for wanted in (1, 3, 2, 100):
             texts = {"log.cleaner.backoff.ms": "1", "log.cleaner.threads": str(wanted)}
@@ -555,7 +559,7 @@ def test_the_number_of_cleaners_follows_the_setting(world: World, monkeypatch: p
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
 
-    asyncio.run(asyncio.wait_for(change_the_number(), 60))
+    asyncio.run(asyncio.wait_for(change_threads(), 60))
 
     assert seen == [1, 3, 2, MAX_CLEANERS]
     assert not world.maintenance.cleaners
@@ -574,7 +578,7 @@ def test_a_shortened_backoff_takes_effect_at_once_and_a_backoff_of_zero_is_harml
 
     monkeypatch.setattr(world.maintenance, "clean_dirtiest_log", count)
 
-    async def change_the_backoff() -> None:
+    async def change_backoff() -> None:
         world.config = static.with_dynamic({"log.cleaner.backoff.ms": str(2**63 - 1)}, {})
         task = asyncio.create_task(world.maintenance.run())
         while not rounds:
@@ -586,14 +590,26 @@ def test_a_shortened_backoff_takes_effect_at_once_and_a_backoff_of_zero_is_harml
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
 
-    asyncio.run(asyncio.wait_for(change_the_backoff(), 60))
+    asyncio.run(asyncio.wait_for(change_backoff(), 60))
 
 
-def test_a_stopped_throttle_ends_all_waits() -> None:
-    throttle = Throttle(lambda: 1.0)
-    throttle.stop()
+def test_a_stopped_throttle_ends_present_and_future_waits() -> None:
+    is_waiting = threading.Event()
 
-    with pytest.raises(Exception, match="the node is stopping"):
+    def rate() -> float:
+        is_waiting.set()
+        return 1.0
+
+    throttle = Throttle(rate)
+
+    with ThreadPoolExecutor() as pool:
+        waiting = pool.submit(throttle.wait, 1_000_000)
+        assert is_waiting.wait(60)
+        throttle.stop()
+
+        with pytest.raises(CleaningAborted, match="the node is stopping"):
+            waiting.result(60)
+    with pytest.raises(CleaningAborted):
         throttle.wait(1_000_000)
 
 
@@ -602,14 +618,14 @@ def test_the_tasks_run_and_end(world: World) -> None:
     world.append(log, *[b"old"] * 6)
     world.clock.advance(501)
 
-    async def run_a_little() -> None:
+    async def run_briefly() -> None:
         task = asyncio.create_task(world.maintenance.run())
         while log.log_start_offset == 0:
             await asyncio.sleep(0.001)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
 
-    asyncio.run(asyncio.wait_for(run_a_little(), 60))
+    asyncio.run(asyncio.wait_for(run_briefly(), 60))
 
 
 def test_producers_silent_for_longest_are_removed_when_all_use_too_much_memory(

@@ -120,8 +120,8 @@ class World:
         self.config = parse_config(
             {"node.id": "1", "log.dirs": "/a", "ottla.log.scrub.bytes.per.second": str(10**9)}
         )
-        self.asked: list[int] = []
-        self.told: list[TopicPartition] = []
+        self.requested: list[int] = []
+        self.reported: list[TopicPartition] = []
         self.unreachable = False
         self.rate = float("inf")
         self.refills: list[int] = []
@@ -140,11 +140,13 @@ class World:
                 quotas=quotas,
             ),
             metadata_damage=lambda: metadata_damage,
-            replicas=DamagedReplicas(find=lambda _: self.partition, tell_leader=self.told.append, leave_s=0),
+            replicas=DamagedReplicas(
+                find=lambda _: self.partition, notify_leader=self.reported.append, leave_s=0
+            ),
         )
 
     async def connect(self, node_id: int, _purpose: str) -> Any:
-        self.asked.append(node_id)
+        self.requested.append(node_id)
         if self.unreachable:
             raise KafkaError(ErrorCode.NETWORK_EXCEPTION, "nobody listens")
         return self
@@ -186,7 +188,7 @@ def test_an_intact_log_is_not_changed() -> None:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_a_flipped_bit_anywhere_is_repaired_after_a_round_or_two(seed: int) -> None:
+def test_a_flipped_bit_anywhere_is_repaired_in_one_round(seed: int) -> None:
     world, chance = World(), random.Random(seed)
     own, good = world.own, world.own.files()
     segments = own.log.segments[:-1]
@@ -245,15 +247,15 @@ def test_without_an_answer_of_another_replica_the_damage_is_logged_and_left(
     world.run()
 
     assert world.own.files() == before
-    assert world.asked == [2, 2], "a replica that is not in sync may have it"
+    assert world.requested == [2, 2], "a replica that is not in sync may have it"
     assert world.counts() == (1, 0, 0, 1), "counted once, however often it is read"
     (one,) = world.scrub.unrepaired
     assert (one.topic_partition, one.path) == (T0, str(path))
     assert "node 2: NETWORK_EXCEPTION" in one.reason
     assert one.offset == world.own.log.segments[1].base_offset
     assert world.partition.damaged
-    told = [line for line in caplog.messages if "stays damaged" in line]
-    assert len(told) == 1, "said once, not with each attempt"
+    warnings = [line for line in caplog.messages if "stays damaged" in line]
+    assert len(warnings) == 1, "logged once, not with each attempt"
 
 
 def test_damaged_bytes_of_another_replica_are_not_used() -> None:
@@ -264,7 +266,7 @@ def test_damaged_bytes_of_another_replica_are_not_used() -> None:
 
     world.run()
 
-    assert world.asked == [2]
+    assert world.requested == [2]
     assert world.own.files() == before, "nothing is left of the attempt"
     (one,) = world.scrub.unrepaired
     assert "node 2: " in one.reason and ErrorCode.CORRUPT_MESSAGE.name in one.reason
@@ -517,7 +519,7 @@ def test_the_replica_is_damaged_until_it_is_repaired() -> None:
 
     assert seen and all(seen)
     assert not world.partition.damaged
-    assert world.told == [T0, T0], "the leader is informed of both"
+    assert world.reported == [T0, T0], "the leader is informed of both"
 
 
 def test_a_damaged_index_does_not_take_a_replica_out_of_the_isr() -> None:
@@ -527,7 +529,7 @@ def test_a_damaged_index_does_not_take_a_replica_out_of_the_isr() -> None:
     world.run()
 
     assert world.counts() == (1, 0, 1, 0)
-    assert world.told == []
+    assert world.reported == []
 
 
 async def until(condition: Callable[[], bool]) -> None:
@@ -550,7 +552,7 @@ def test_the_segment_in_which_a_reader_met_damage_is_read_first(monkeypatch: pyt
 
     monkeypatch.setattr(world.scrub, "scrub", scrub)
 
-    async def story() -> None:
+    async def scenario() -> None:
         task = asyncio.ensure_future(world.scrub.run())
         world.scrub.soon(T0, 7)
         await until(lambda: len(ended) == 2)
@@ -560,7 +562,7 @@ def test_the_segment_in_which_a_reader_met_damage_is_read_first(monkeypatch: pyt
         assert looked == [[7], None], "it was looked at a moment ago"
         task.cancel()
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_unrepaired_damage_is_retried_with_growing_pauses_and_when_its_partition_changes() -> None:
@@ -687,7 +689,7 @@ def test_a_leader_reads_its_log_once_after_a_start_and_again_if_a_reader_meets_d
 
     monkeypatch.setattr(world.scrub, "scrub", scrub)
 
-    async def story() -> None:
+    async def scenario() -> None:
         task = asyncio.ensure_future(world.scrub.run())
         await asyncio.sleep(0.02)
         assert rounds == [], "no rounds with an interval of 0"
@@ -704,4 +706,4 @@ def test_a_leader_reads_its_log_once_after_a_start_and_again_if_a_reader_meets_d
         assert rounds == [T0, T0]
         task.cancel()
 
-    asyncio.run(story())
+    asyncio.run(scenario())

@@ -1,11 +1,11 @@
-"""Objects that are given back in masses do not hide new ones from the collector of garbage."""
+"""Many objects that are freed at once do not hide new ones from the garbage collector."""
 
 import gc
 
 from ottla.node.memory.freed_objects import MAX_HIDDEN, FreedObjects
 
 
-def test_young_objects_are_looked_at_once_for_so_many_that_were_given_back() -> None:
+def test_young_objects_are_collected_once_for_each_max_hidden_freed_objects() -> None:
     looks: list[int] = []
     freed = FreedObjects(lambda: looks.append(1))
 
@@ -15,15 +15,15 @@ def test_young_objects_are_looked_at_once_for_so_many_that_were_given_back() -> 
     assert len(looks) == 10
 
 
-def test_what_is_given_back_does_not_hide_more_young_objects_than_allowed() -> None:
-    """The young ones that hide behind old ones, which go while they are made."""
+def test_freed_objects_hide_no_more_young_objects_than_allowed() -> None:
+    """Without the reports, the freed old objects would outweigh the new ones in CPython's count."""
     freed = FreedObjects()
     thresholds = gc.get_threshold()
     old: list[object] = [[] for _ in range(20 * MAX_HIDDEN)]
     kept: list[object] = []
     most = 0
     gc.collect()
-    gc.set_threshold(1_000_000)  # as if those that go hid all of the others
+    gc.set_threshold(1_000_000)  # no collection but those of `freed`
     try:
         while old:
             del old[-100:]

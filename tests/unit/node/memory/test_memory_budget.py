@@ -72,7 +72,7 @@ def test_a_large_machine_has_all_that_a_part_can_use() -> None:
     assert budget.cleaners == 128 << 20
 
 
-def test_what_a_process_may_have_is_set_or_looked_up() -> None:
+def test_the_memory_of_a_process_is_set_or_looked_up() -> None:
     made = parse_config({"ottla.memory.max.bytes": str(GIB)})
 
     assert make_foundation(made, World()).memory == divide(GIB)
@@ -92,7 +92,7 @@ def test_what_a_process_may_have_is_set_or_looked_up() -> None:
         ({"log.cleaner.threads": "100"}, 100 << 20),
     ],
 )
-def test_memory_for_compaction_is_what_somebody_set_or_the_part(texts: dict[str, str], expected: int) -> None:
+def test_memory_for_compaction_is_the_setting_or_the_part(texts: dict[str, str], expected: int) -> None:
     config = parse_config({"ottla.memory.max.bytes": str(GIB), **texts})
 
     assert cleaner_key_bytes(make_foundation(config, World())) == expected

@@ -1,7 +1,6 @@
 """A stand-in for a node that has only metadata; handlers can be called on it as the dispatcher calls them."""
 
 import asyncio
-import inspect
 import random
 from collections.abc import Callable, Mapping
 from importlib import import_module
@@ -19,12 +18,13 @@ from ottla.node.metadata.broker_lifecycle import Registration
 from ottla.node.metadata.metadata_publisher import MetadataPublisher, controller_config
 from ottla.node.metadata.metadata_runtime import MetadataRuntime
 from ottla.node.metadata.producer_ids import ProducerIds
-from ottla.node.net.answers import BuiltInThread, EncodedBody
+from ottla.node.net.answers import EncodedBody
 from ottla.node.security.administrators import Administrators
 from ottla.node.settings.config import BrokerConfig, parse_config
 from ottla.node.wire import codec
 from ottla.node.wire.api_keys import ApiKey
 from tests.unit.metadata_raft.metadata_world import EMPTY
+from tests.unit.node.handler_results import settled
 
 CONNECTION = ConnectionInfo(
     access=Access(ANONYMOUS, "127.0.0.1"),
@@ -119,11 +119,8 @@ class MetadataNode:
         key = next(key for key in ApiKey if key.api_name == name)
         request = decode(codec.request_class(key), version, encode(request, version))
         context = RequestContext(key, version, 1, "client", CONNECTION)
-        answer = import_module(f"ottla.node.kafka_api.{key.name.lower()}").handle(self, context, request)
-        if inspect.isawaitable(answer):
-            answer = await answer
-        if isinstance(answer, BuiltInThread):
-            answer = answer.make()
+        module = import_module(f"ottla.node.kafka_api.{key.name.lower()}")
+        answer = await settled(module.handle(self, context, request))
         body = b"".join(answer.buffers) if isinstance(answer, EncodedBody) else encode(answer, version)
         return decode(codec.response_class(key), version, body)
 

@@ -1,6 +1,7 @@
 """A failed log directory is reported to the controller, or the node ends (log.dir.failure.timeout.ms)."""
 
 import asyncio
+import random
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +12,7 @@ from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.metadata_raft.commands import ReportOfflineLogDirs, ReportOfflineLogDirsReply
 from ottla.metadata_raft.image import MetadataImage, PartitionImage, TopicImage, TopicsImage
 from ottla.node.metadata.assignments_manager import AssignmentsManager
+from tests.simulation.virtual_loop import VirtualLoop
 
 FAILED = b"a failed one 16!"
 
@@ -32,17 +34,17 @@ class Metadata:
         return ReportOfflineLogDirsReply()
 
 
-def play(story: Callable[[Metadata, AssignmentsManager], Any], timeout_ms: int) -> None:
+def play(scenario: Callable[[Metadata, AssignmentsManager], Any], timeout_ms: int) -> None:
     async def scene() -> None:
         metadata = Metadata()
         manager = AssignmentsManager(metadata, failure_timeout_ms=timeout_ms)  # type: ignore[arg-type]
-        await story(metadata, manager)
+        await scenario(metadata, manager)
 
-    asyncio.run(scene())
+    VirtualLoop(random.Random(1)).run(scene(), limit_s=60)
 
 
 def test_a_node_that_cannot_report_a_failure_in_time_ends() -> None:
-    async def story(_: Metadata, manager: AssignmentsManager) -> None:
+    async def scenario(_: Metadata, manager: AssignmentsManager) -> None:
         manager.dir_failed(FAILED)
 
         with pytest.raises(
@@ -52,11 +54,11 @@ def test_a_node_that_cannot_report_a_failure_in_time_ends() -> None:
 
         assert end.value.code is ErrorCode.KAFKA_STORAGE_ERROR
 
-    play(story, 20)
+    play(scenario, 20)
 
 
 def test_the_time_begins_when_the_directory_fails_even_during_another_report() -> None:
-    async def story(_: Metadata, manager: AssignmentsManager) -> None:
+    async def scenario(_: Metadata, manager: AssignmentsManager) -> None:
         manager.assign(TopicPartition("t", 0), b"another one 16!!")
         running = asyncio.ensure_future(manager.run())
         await asyncio.sleep(0.05)
@@ -67,19 +69,19 @@ def test_the_time_begins_when_the_directory_fails_even_during_another_report() -
         with pytest.raises(KafkaError):
             await running
 
-    play(story, 20)
+    play(scenario, 20)
 
 
 def test_a_node_that_reported_a_failure_goes_on() -> None:
-    async def story(metadata: Metadata, manager: AssignmentsManager) -> None:
+    async def scenario(metadata: Metadata, manager: AssignmentsManager) -> None:
         running = asyncio.ensure_future(manager.run())
         manager.dir_failed(FAILED)
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(0.1)
         metadata.is_reachable.set()
-        await asyncio.sleep(0.3)
+        await asyncio.sleep(10)
 
         assert not running.done()
         assert metadata.taken == [ReportOfflineLogDirs(broker_id=0, broker_epoch=1, log_dirs=(FAILED,))]
         running.cancel()
 
-    play(story, 200)
+    play(scenario, 200)

@@ -51,8 +51,8 @@ class World:
         self.metadata.submit(CreateTopics(topics=[topic]))
         self.submitted: list[Command] = []
         self.silent: set[int] = set()
-        self.meanwhile: Callable[[], None] = lambda: None  # what happens while a plan is made
-        self.refuses = False  # as if the partitions had another number of replicas meanwhile
+        self.meanwhile: Callable[[], None] = lambda: None  # called while a plan is made
+        self.refuses = False  # rejects moves, as if the number of replicas had changed since the plan
         self.clock = ManualClock()
         self.growth: dict[int, int] = {}  # partition -> bytes that it grows between two readings of sizes
         self._looks = 0
@@ -219,7 +219,7 @@ def test_a_partition_whose_replicas_were_changed_meanwhile_is_planned_again() ->
     [{}, {**ON, "ottla.balance.exclude.brokers": "2"}, {**ON, "ottla.balance.exclude.leaders": "2"}],
 )
 def test_a_plan_that_was_made_for_other_settings_is_not_carried_out(changed: dict[str, str]) -> None:
-    """A balance that was cancelled while its plan was made went on, without its throttle."""
+    """Otherwise a balance that is cancelled while its plan is made would go on, without its throttle."""
     world = World(3, *[(0, 1)] * 9, **ON)
     world.step()
     world.meanwhile = lambda: world.config(**changed)

@@ -1,7 +1,8 @@
 """The lifecycle of a broker: its heartbeats, the controller's answers, and missing answers."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import random
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, cast
 
 import pytest
@@ -15,12 +16,18 @@ from ottla.metadata_raft.commands import (
 )
 from ottla.metadata_raft.image import BrokerImage, MetadataImage
 from ottla.node.clock import SystemClock
-from ottla.node.metadata import broker_lifecycle
-from ottla.node.metadata.broker_lifecycle import MOVES, BrokerLifecycle, BrokerState, Registration
+from ottla.node.metadata.broker_lifecycle import (
+    MOVES,
+    SHUTDOWN_TIMEOUT_S,
+    BrokerLifecycle,
+    BrokerState,
+    Registration,
+)
 from ottla.node.metadata.metadata_runtime import MetadataRuntime
 from ottla.node.metadata.quorum_contact import QuorumContact
+from tests.simulation.virtual_loop import VirtualLoop
 
-ME = b"this process ..."
+INCARNATION_ID = b"this process ..."
 Answer = Callable[[Any], Any]
 
 
@@ -54,7 +61,12 @@ def lifecycle(
     return BrokerLifecycle(
         metadata=cast(MetadataRuntime, cluster),
         registration=Registration(
-            broker_id=3, incarnation_id=ME, listeners={}, rack=None, log_dirs=[b"d" * 16], features={}
+            broker_id=3,
+            incarnation_id=INCARNATION_ID,
+            listeners={},
+            rack=None,
+            log_dirs=[b"d" * 16],
+            features={},
         ),
         heartbeat_interval_ms=heartbeat_interval_ms,
         contact=QuorumContact(session_timeout_ms / 1000),
@@ -65,7 +77,11 @@ def lifecycle(
     )
 
 
-def friendly(command: Any) -> Any:
+def play(scene: Coroutine[Any, Any, None]) -> None:
+    VirtualLoop(random.Random(1)).run(scene, limit_s=60)
+
+
+def accept(command: Any) -> Any:
     if isinstance(command, RegisterBroker):
         return RegisterBrokerReply(broker_epoch=5)
     return BrokerHeartbeatReply(
@@ -75,7 +91,7 @@ def friendly(command: Any) -> Any:
 
 def test_from_registration_to_the_end() -> None:
     async def scene() -> None:
-        cluster = Cluster(friendly)
+        cluster = Cluster(accept)
         broker = lifecycle(cluster)
         await broker.register()
         running = asyncio.ensure_future(broker.run())
@@ -83,7 +99,7 @@ def test_from_registration_to_the_end() -> None:
         assert cluster.broker_epoch == 5 and broker.state is BrokerState.STARTING
         assert all(one.want_fence and one.current_metadata_offset == 7 for one in cluster.heartbeats)
 
-        broker.logs_are_open()
+        broker.request_unfencing()
         await broker.until_unfenced()
         assert broker.state is BrokerState.RUNNING and not cluster.heartbeats[-1].want_fence
         await broker.shut_down()
@@ -93,7 +109,7 @@ def test_from_registration_to_the_end() -> None:
 
         assert broker.state is BrokerState.STOPPED
 
-    asyncio.run(scene())
+    play(scene())
 
 
 def test_a_registration_waits_until_the_session_of_another_process_ends() -> None:
@@ -102,16 +118,14 @@ def test_a_registration_waits_until_the_session_of_another_process_ends() -> Non
     def answer(command: Any) -> Any:
         if refusals:
             raise KafkaError(refusals.pop(), "Another broker is registered with that broker id.")
-        return friendly(command)
+        return accept(command)
 
     async def scene() -> None:
         cluster = Cluster(answer)
         await lifecycle(cluster).register()
         assert len(cluster.sent) == 3
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(broker_lifecycle, "REGISTRATION_RETRY_S", 0.001)
-        asyncio.run(scene())
+    play(scene())
 
 
 def test_a_registration_that_cannot_succeed_fails_at_once() -> None:
@@ -124,7 +138,7 @@ def test_a_registration_that_cannot_succeed_fails_at_once() -> None:
             await lifecycle(cluster).register()
         assert len(cluster.sent) == 1
 
-    asyncio.run(scene())
+    play(scene())
 
 
 def test_a_broker_without_answers_counts_itself_as_fenced_by_its_own_clock() -> None:
@@ -133,15 +147,15 @@ def test_a_broker_without_answers_counts_itself_as_fenced_by_its_own_clock() -> 
     def answer(command: Any) -> Any:
         if is_cut:
             raise KafkaError(ErrorCode.REQUEST_TIMED_OUT)
-        return friendly(command)
+        return accept(command)
 
     async def scene() -> None:
         nonlocal is_cut
         cluster = Cluster(answer)
-        told: list[bool] = []
-        broker = lifecycle(cluster, session_timeout_ms=20, on_cut_off=told.append)
+        reported: list[bool] = []
+        broker = lifecycle(cluster, session_timeout_ms=20, on_cut_off=reported.append)
         await broker.register()
-        broker.logs_are_open()
+        broker.request_unfencing()
         running = asyncio.ensure_future(broker.run())
         await broker.until_unfenced()
         assert not broker.is_cut_off
@@ -153,11 +167,11 @@ def test_a_broker_without_answers_counts_itself_as_fenced_by_its_own_clock() -> 
         await asyncio.sleep(0.01)
 
         assert not broker.is_cut_off and broker.state is BrokerState.RUNNING
-        assert told == [True, False]
+        assert reported == [True, False]
         broker.stop()
         await running
 
-    asyncio.run(scene())
+    play(scene())
 
 
 def test_a_broker_that_was_fenced_asks_to_be_unfenced() -> None:
@@ -166,12 +180,12 @@ def test_a_broker_that_was_fenced_asks_to_be_unfenced() -> None:
     def answer(command: Any) -> Any:
         if isinstance(command, BrokerHeartbeat):
             return BrokerHeartbeatReply(is_caught_up=True, is_fenced=fenced[0])
-        return friendly(command)
+        return accept(command)
 
     async def scene() -> None:
         broker = lifecycle(Cluster(answer))
         await broker.register()
-        broker.logs_are_open()
+        broker.request_unfencing()
         running = asyncio.ensure_future(broker.run())
         await broker.until_unfenced()
         fenced[0] = True
@@ -185,14 +199,14 @@ def test_a_broker_that_was_fenced_asks_to_be_unfenced() -> None:
         broker.stop()
         await running
 
-    asyncio.run(scene())
+    play(scene())
 
 
 def test_a_broker_whose_id_another_process_registered_ends_the_node() -> None:
     def answer(command: Any) -> Any:
         if isinstance(command, BrokerHeartbeat):
             raise KafkaError(ErrorCode.STALE_BROKER_EPOCH)
-        return friendly(command)
+        return accept(command)
 
     async def scene() -> None:
         cluster = Cluster(answer)
@@ -204,7 +218,7 @@ def test_a_broker_whose_id_another_process_registered_ends_the_node() -> None:
         with pytest.raises(KafkaError, match="Another process"):
             await broker.run()
 
-    asyncio.run(scene())
+    play(scene())
 
 
 def test_a_broker_that_was_unregistered_registers_again() -> None:
@@ -212,41 +226,43 @@ def test_a_broker_that_was_unregistered_registers_again() -> None:
         registered = sum(isinstance(one, RegisterBroker) for one in cluster.sent)
         if isinstance(command, BrokerHeartbeat) and registered < 2:
             raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED)
-        return friendly(command)
+        return accept(command)
 
     async def scene() -> None:
         broker = lifecycle(cluster)
         await broker.register()
-        broker.logs_are_open()
+        broker.request_unfencing()
         running = asyncio.ensure_future(broker.run())
         await broker.until_unfenced()
         broker.stop()
         await running
 
     cluster = Cluster(answer)
-    asyncio.run(scene())
+    play(scene())
 
 
-def test_a_node_stops_even_if_no_broker_can_take_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(broker_lifecycle, "SHUTDOWN_TIMEOUT_S", 0.02)
-
+def test_a_node_stops_even_if_no_broker_can_take_over() -> None:
     def answer(command: Any) -> Any:
         if isinstance(command, BrokerHeartbeat) and command.want_shut_down:
             return BrokerHeartbeatReply(is_in_controlled_shutdown=True)
-        return friendly(command)
+        return accept(command)
 
     async def scene() -> None:
         broker = lifecycle(Cluster(answer))
         await broker.register()
-        broker.logs_are_open()
+        broker.request_unfencing()
         running = asyncio.ensure_future(broker.run())
         await broker.until_unfenced()
+        began_s = asyncio.get_running_loop().time()
 
         await broker.shut_down()
         broker.stop()
         await running
 
-    asyncio.run(scene())
+        assert broker.state is BrokerState.STOPPED
+        assert asyncio.get_running_loop().time() - began_s > SHUTDOWN_TIMEOUT_S
+
+    play(scene())
 
 
 def test_a_second_request_to_stop_waits_for_the_same_end() -> None:
@@ -255,41 +271,41 @@ def test_a_second_request_to_stop_waits_for_the_same_end() -> None:
     def answer(command: Any) -> Any:
         if isinstance(command, BrokerHeartbeat) and command.want_shut_down:
             return BrokerHeartbeatReply(is_in_controlled_shutdown=True, should_shut_down=may_stop)
-        return friendly(command)
+        return accept(command)
 
     async def scene() -> None:
         nonlocal may_stop
         broker = lifecycle(Cluster(answer))
         await broker.register()
-        broker.logs_are_open()
+        broker.request_unfencing()
         running = asyncio.ensure_future(broker.run())
         await broker.until_unfenced()
 
-        asked = [asyncio.ensure_future(broker.shut_down()) for _ in range(2)]
+        stopping = [asyncio.ensure_future(broker.shut_down()) for _ in range(2)]
         await asyncio.sleep(0.01)
-        assert not any(one.done() for one in asked)
+        assert not any(one.done() for one in stopping)
         may_stop = True
         async with asyncio.timeout(1.5):
-            for one in asked:
+            for one in stopping:
                 await one
             await broker.shut_down()
         broker.stop()
         await running
 
-    asyncio.run(scene())
+    play(scene())
 
 
-def silent(command: Any) -> Any:
+def lose_controller(command: Any) -> Any:
     """Answer as a controller that is gone once a broker wants to shut down."""
     if isinstance(command, BrokerHeartbeat) and command.want_shut_down:
         raise KafkaError(ErrorCode.NOT_CONTROLLER, "nobody leads")
-    return friendly(command)
+    return accept(command)
 
 
-async def stopped(broker: BrokerLifecycle, gives_up: Callable[[], bool] = lambda: False) -> None:
+async def run_and_stop(broker: BrokerLifecycle, gives_up: Callable[[], bool] = lambda: False) -> None:
     """Run a broker until it is unfenced, and then stop it."""
     await broker.register()
-    broker.logs_are_open()
+    broker.request_unfencing()
     running = asyncio.ensure_future(broker.run())
     await broker.until_unfenced()
     async with asyncio.timeout(1.5):
@@ -298,22 +314,19 @@ async def stopped(broker: BrokerLifecycle, gives_up: Callable[[], bool] = lambda
     await running
 
 
-def test_a_broker_whose_fellow_voters_stopped_waits_for_no_controller(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(broker_lifecycle, "QUORUM_LOOK_S", 0.01)
+def test_a_broker_whose_fellow_voters_stopped_waits_for_no_controller() -> None:
     answers = iter([False, True])
 
     async def is_gone() -> bool:
         return next(answers)
 
-    asyncio.run(stopped(lifecycle(Cluster(silent), is_quorum_gone=is_gone)))
+    play(run_and_stop(lifecycle(Cluster(lose_controller), is_quorum_gone=is_gone)))
 
-    assert next(answers, None) is None, "it checked until enough of them were gone"
+    assert next(answers, None) is None, "it checks until enough of them are gone"
 
 
 def test_a_broker_that_gives_up_does_not_wait_for_a_controller() -> None:
-    asyncio.run(stopped(lifecycle(Cluster(silent)), gives_up=lambda: True))
+    play(run_and_stop(lifecycle(Cluster(lose_controller)), gives_up=lambda: True))
 
 
 STARTING, WAITING, RUNNING, SHUTTING_DOWN, STOPPED = BrokerState
@@ -332,10 +345,10 @@ def test_the_table_of_moves_is_this_one() -> None:
 
 def test_a_new_controller_gets_a_heartbeat_at_once() -> None:
     async def scene() -> None:
-        cluster = Cluster(friendly)
+        cluster = Cluster(accept)
         broker = lifecycle(cluster, heartbeat_interval_ms=60_000)
         await broker.register()
-        broker.logs_are_open()
+        broker.request_unfencing()
         running = asyncio.ensure_future(broker.run())
         await broker.until_unfenced()
         await asyncio.sleep(0.01)
@@ -348,4 +361,4 @@ def test_a_new_controller_gets_a_heartbeat_at_once() -> None:
         broker.stop()
         await running
 
-    asyncio.run(scene())
+    play(scene())

@@ -86,7 +86,7 @@ def test_other_tasks_run_between_parts_that_do_not_wait() -> None:
         parts: list[int] = []
         turns: list[int] = []
 
-        async def refuse(part: list[Item], timeout_ms: int) -> list[str]:
+        async def submit(part: list[Item], timeout_ms: int) -> list[str]:
             parts.append(len(turns))
             return []
 
@@ -100,7 +100,7 @@ def test_other_tasks_run_between_parts_that_do_not_wait() -> None:
             [(f"{number}", 0) for number in range(20 * ITEMS_PER_PART)],
             records_of=lambda item: item[1],
             key_of=lambda item: item[0],
-            submit=refuse,
+            submit=submit,
             refused=lambda part, error: [],
             timeout_ms=1_000,
         )

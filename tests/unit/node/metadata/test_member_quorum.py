@@ -1,4 +1,4 @@
-"""A node with and without a vote: commits of its own log and of a voter are passed on once, in order."""
+"""A node with and without a vote passes on the commits of its own log and of its observer once, in order."""
 
 import asyncio
 from collections.abc import Mapping
@@ -43,7 +43,7 @@ class Source:
         self.end.set()
 
 
-class Told:
+class Listener:
     """The listener of the node, with the events that it received as (kind, version)."""
 
     def __init__(self) -> None:
@@ -54,12 +54,14 @@ class Told:
         self.events.append(("commit", image.version))
 
     def handle_snapshot(self, image: MetadataImage, changes: MetadataChanges) -> None:
-        self.events.append(("jump", image.version))
+        self.events.append(("snapshot", image.version))
 
 
 class World:
+    """A node's quorum between its voter and its observer, and the batches that tests commit."""
+
     def __init__(self, *, is_configured: bool = False) -> None:
-        self.raft, self.observer, self.told = Source(), Source(), Told()
+        self.raft, self.observer, self.listener = Source(), Source(), Listener()
         self.quorum = MemberQuorum(
             1,
             cast(RaftQuorum, self.raft),
@@ -67,7 +69,7 @@ class World:
             voters=lambda image: {2: Endpoint("there", 9092)},
             is_configured=is_configured,
         )
-        self.quorum.attach(cast(Any, self.told))
+        self.quorum.attach(cast(Any, self.listener))
         self.batches: list[tuple[MetadataBatch, MetadataImage, MetadataChanges]] = []
 
     def commit(self, record: MetadataRecord | None = None) -> None:
@@ -77,24 +79,24 @@ class World:
         batch = MetadataBatch(before.version + 1, 1, 1, [record])
         self.batches.append((batch, *replay_batch(before, batch)))
 
-    def tell(self, source: Source, *numbers: int) -> None:
+    def commit_in(self, source: Source, *numbers: int) -> None:
         for number in numbers:
             source.listener.handle_commit(*self.batches[number])
 
 
-def test_commits_of_whichever_is_ahead_are_passed_on_once() -> None:
+def test_commits_of_the_source_that_is_ahead_are_passed_on_once() -> None:
     async def scene() -> None:
         world = World()
         for _ in range(5):
             world.commit()
 
-        world.tell(world.observer, 0, 1)
-        world.tell(world.raft, 0, 1, 2)
-        world.tell(world.observer, 2, 3)
+        world.commit_in(world.observer, 0, 1)
+        world.commit_in(world.raft, 0, 1, 2)
+        world.commit_in(world.observer, 2, 3)
         world.raft.listener.handle_snapshot(world.batches[4][1], world.batches[4][2])
         world.observer.listener.handle_snapshot(world.batches[3][1], world.batches[3][2])
 
-        assert world.told.events == [("commit", 0), ("commit", 1), ("commit", 2), ("commit", 3), ("jump", 4)]
+        assert world.listener.events == [*(("commit", version) for version in range(4)), ("snapshot", 4)]
 
     asyncio.run(scene())
 
@@ -105,9 +107,9 @@ def test_a_batch_that_does_not_follow_is_passed_on_as_a_snapshot() -> None:
         for _ in range(3):
             world.commit()
 
-        world.tell(world.raft, 0, 2)
+        world.commit_in(world.raft, 0, 2)
 
-        assert world.told.events == [("commit", 0), ("jump", 2)]
+        assert world.listener.events == [("commit", 0), ("snapshot", 2)]
 
     asyncio.run(scene())
 
@@ -132,12 +134,12 @@ def test_a_node_fetches_until_it_has_a_vote_and_again_when_it_has_lost_it() -> N
         world.commit(voters(1, 2))
         world.commit(voters(2))
 
-        world.tell(world.raft, 0)
+        world.commit_in(world.raft, 0)
         assert world.observer.is_running, "it has a vote, but no leader yet"
         world.raft.leader_id = 2
         await until(lambda: not world.observer.is_running)
         assert world.quorum.leader_id == 2
-        world.tell(world.raft, 1)
+        world.commit_in(world.raft, 1)
         await until(lambda: world.observer.is_running)
 
         assert world.observer.image.version == 1 and world.observer.runs == 2

@@ -39,7 +39,7 @@ def play(scene: Callable[[], Coroutine[Any, Any, None]]) -> None:
     asyncio.run(scene())
 
 
-def is_told(waiting: Delayed[Any]) -> bool:
+def is_answered(waiting: Delayed[Any]) -> bool:
     future: Any = waiting.future
     return bool(future.done())
 
@@ -47,13 +47,16 @@ def is_told(waiting: Delayed[Any]) -> bool:
 def test_waiting_nodes_are_answered_in_order_a_few_in_each_turn_of_the_loop() -> None:
     async def scene() -> None:
         feed = make_feed()
-        crowd = [wait(feed) for _ in range(3 * metadata_feed.ANSWERED_PER_TURN)]
+        many = [wait(feed) for _ in range(3 * metadata_feed.ANSWERED_PER_TURN)]
 
         commit(feed)
 
         for turn in (1, 2, 3):
-            told = [is_told(one) for one in crowd]
-            assert told == sorted(told, reverse=True) and sum(told) == turn * metadata_feed.ANSWERED_PER_TURN
+            answered = [is_answered(one) for one in many]
+            assert (
+                answered == sorted(answered, reverse=True)
+                and sum(answered) == turn * metadata_feed.ANSWERED_PER_TURN
+            )
             await asyncio.sleep(0)
         feed.close()
 
@@ -63,12 +66,12 @@ def test_waiting_nodes_are_answered_in_order_a_few_in_each_turn_of_the_loop() ->
 def test_a_feed_that_closes_answers_all_waiting_nodes() -> None:
     async def scene() -> None:
         feed = make_feed()
-        crowd = [wait(feed) for _ in range(3 * metadata_feed.ANSWERED_PER_TURN)]
+        many = [wait(feed) for _ in range(3 * metadata_feed.ANSWERED_PER_TURN)]
         commit(feed)
 
         feed.close()
 
-        assert all(is_told(one) for one in crowd)
+        assert all(is_answered(one) for one in many)
 
     play(scene)
 
@@ -76,14 +79,14 @@ def test_a_feed_that_closes_answers_all_waiting_nodes() -> None:
 def test_a_node_with_a_shorter_wait_is_answered_earlier() -> None:
     async def scene() -> None:
         feed = make_feed()
-        patient = wait(feed)
-        hasty = wait(feed, 20)
-        patient_too = wait(feed)
+        first = wait(feed)
+        short = wait(feed, 20)
+        second = wait(feed)
 
         async with asyncio.timeout(60):
-            await hasty.future
+            await short.future
 
-        assert not is_told(patient) and not is_told(patient_too)
+        assert not is_answered(first) and not is_answered(second)
         feed.close()
 
     play(scene)

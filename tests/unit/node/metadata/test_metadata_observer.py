@@ -1,4 +1,4 @@
-"""Nodes without a vote receive all commits, even after a gap, and submit commands to the leader."""
+"""Observers receive all commits, even after a gap, and submit commands to the leader."""
 
 import asyncio
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from ottla.logstore.words.errors import ErrorCode, KafkaError
-from ottla.metadata_raft.acl_set import Asker
+from ottla.metadata_raft.acl_set import ClientIdentity
 from ottla.metadata_raft.command_codec import encode_command
 from ottla.metadata_raft.commands import BrokerHeartbeat, CreateTopics, NewTopic
 from ottla.metadata_raft.delta import MetadataChanges
@@ -16,6 +16,7 @@ from ottla.node.metadata import metadata_feed
 from ottla.node.net.answers import Pending
 from ottla.node.net.connection import Connection
 from ottla.node.net.peer_client import PeerClient
+from ottla.node.wire.messages.fetch_metadata import FetchMetadataRequest
 from ottla.node.wire.messages.submit_command import Client, SubmitCommandRequest, SubmitCommandResponse
 from ottla.node.wire.peer_api import PeerApi
 from tests.unit.node.net.peer_node import ObserverNode, PeerNode, observing, serving
@@ -59,7 +60,7 @@ def test_an_observer_far_behind_the_batches_in_memory_fetches_a_snapshot(
 ) -> None:
     monkeypatch.setattr(metadata_feed, "MAX_RECORDS", 6)
     monkeypatch.setattr(metadata_feed, "MAX_ANSWER_BYTES", 100)  # so that the snapshot has several pieces
-    jumps: list[MetadataImage] = []
+    snapshots: list[MetadataImage] = []
 
     async def scene() -> None:
         async with serving(await started(PeerNode(0))) as voter:
@@ -67,7 +68,7 @@ def test_an_observer_far_behind_the_batches_in_memory_fetches_a_snapshot(
                 await voter.metadata.submit(create(f"t{index}"))
             node = ObserverNode(1, voter)
             node.metadata.add_commit_listener(
-                lambda batch, image: jumps.append(image) if batch is None else None
+                lambda batch, image: snapshots.append(image) if batch is None else None
             )
             async with observing(node):
                 await node.reaches(voter.metadata.image.version)
@@ -77,24 +78,41 @@ def test_an_observer_far_behind_the_batches_in_memory_fetches_a_snapshot(
             assert node.metadata.image == voter.metadata.image
 
     asyncio.run(scene())
-    assert len(jumps) == 1
+    assert len(snapshots) == 1
 
 
 def test_a_snapshot_is_passed_on_with_its_changes() -> None:
-    told: list[MetadataChanges] = []
+    published: list[MetadataChanges] = []
 
     async def scene() -> None:
         async with serving(await started(PeerNode(0))) as voter:
             await voter.metadata.submit(create("a", "b"))
             voter.metadata_feed.add(None, voter.metadata.image)
             node = ObserverNode(1, voter)
-            node.metadata.add_listener(lambda image, changes: told.append(changes))
+            node.metadata.add_listener(lambda image, changes: published.append(changes))
             async with observing(node):
                 await node.reaches(voter.metadata.image.version)
 
     asyncio.run(scene())
-    assert [one.after.name for one in told[0].topics if one.after] == ["a", "b"]
-    assert told[0].brokers == {0} and told[0].features
+    assert [one.after.name for one in published[0].topics if one.after] == ["a", "b"]
+    assert published[0].brokers == {0} and published[0].features
+
+
+def test_a_node_gets_its_snapshot_although_the_one_that_asked_first_disconnects() -> None:
+    async def scene() -> None:
+        async with serving(await started(PeerNode(0))) as voter:
+            await voter.metadata.submit(create("a"))
+            feed, image = voter.metadata_feed, voter.metadata.image
+            feed.add(None, image)
+            request = FetchMetadataRequest(fetch_offset=1, last_epoch=0, max_bytes=1000, max_wait_ms=0)
+            first, second = (asyncio.ensure_future(feed.fetch(request, 0)) for _ in range(2))
+            await asyncio.sleep(0)
+            first.cancel()
+
+            assert (await second).snapshot_offset == image.version + 1
+            assert first.cancelled()
+
+    asyncio.run(scene())
 
 
 def test_many_observers_share_the_bytes_of_a_batch() -> None:
@@ -171,7 +189,7 @@ def test_a_command_that_is_sent_again_is_carried_out_once() -> None:
     asyncio.run(scene())
 
 
-def test_a_node_sends_commands_only_for_itself() -> None:
+def test_a_command_for_another_broker_is_rejected() -> None:
     async def scene() -> None:
         async with serving(await started(PeerNode(0))) as voter, observing(ObserverNode(1, voter)) as node:
             with pytest.raises(KafkaError) as refused:
@@ -191,23 +209,29 @@ def test_a_command_waits_for_a_leader_until_its_time_is_up() -> None:
             voter.quorum.lose_leadership()
             with pytest.raises(KafkaError) as refused:
                 await node.metadata.submit(create("a"), timeout_ms=100)
-            asked = asyncio.ensure_future(node.metadata.submit(create("a")))
+            creating = asyncio.ensure_future(node.metadata.submit(create("a")))
             await asyncio.sleep(0.05)
 
             voter.quorum.leader_id = 0
             voter.quorum.win_election()
 
             assert refused.value.code is ErrorCode.NOT_CONTROLLER
-            assert (await asked).topics[0].error_code == ErrorCode.NONE
+            assert (await creating).topics[0].error_code == ErrorCode.NONE
 
     asyncio.run(scene())
 
 
 @pytest.mark.parametrize(
     ("client", "is_refused"),
-    [(Asker("User:ann", "10.0.0.1"), True), (Asker("User:root", "10.0.0.1"), False), (None, False)],
+    [
+        (ClientIdentity("User:ann", "10.0.0.1"), True),
+        (ClientIdentity("User:root", "10.0.0.1"), False),
+        (None, False),
+    ],
 )
-def test_the_controller_authorizes_the_client_of_a_command(client: Asker | None, is_refused: bool) -> None:
+def test_the_controller_authorizes_the_client_of_a_command(
+    client: ClientIdentity | None, is_refused: bool
+) -> None:
     async def scene() -> list[str]:
         voter = await started(PeerNode(0, settings=AUTHORIZER))
         async with serving(voter), observing(ObserverNode(1, voter)) as node:
@@ -231,7 +255,7 @@ def test_a_node_of_an_older_version_decides_for_the_node_that_sent_the_command(
     async def scene() -> list[str]:
         voter = await started(PeerNode(0, settings=AUTHORIZER))
         async with serving(voter), observing(ObserverNode(1, voter)) as node:
-            await node.metadata.submit(create("a"), client=Asker("User:ann", "10.0.0.1"))
+            await node.metadata.submit(create("a"), client=ClientIdentity("User:ann", "10.0.0.1"))
             return list(voter.metadata.image.topics.by_name)
 
     assert asyncio.run(scene()) == ["a"]
@@ -241,13 +265,13 @@ def test_a_peer_that_is_not_authenticated_as_a_node_cannot_name_a_client() -> No
     async def scene() -> None:
         voter = await started(PeerNode(0, settings=AUTHORIZER))
         async with serving(voter):
-            asked = SubmitCommandRequest(
+            request = SubmitCommandRequest(
                 command=encode_command(create("a")), client=Client(principal="User:root", host="10.0.0.1")
             )
-            stranger = await PeerClient.connect("127.0.0.1", voter.listener.port, client_id="x")
-            stranger.learn_versions({PeerApi.SUBMIT_COMMAND: (0, 1)})
+            client = await PeerClient.connect("127.0.0.1", voter.listener.port, client_id="x")
+            client.learn_versions({PeerApi.SUBMIT_COMMAND: (0, 1)})
             with pytest.raises(KafkaError) as refused:
-                await stranger.request(asked, SubmitCommandResponse, timeout_s=5)
+                await client.request(request, SubmitCommandResponse, timeout_s=5)
             assert refused.value.code is ErrorCode.NETWORK_EXCEPTION
             assert not voter.metadata.image.topics.by_name
 

@@ -1,12 +1,22 @@
 """The metadata runtime: when a command returns, and what happens to it when the leader changes."""
 
 import asyncio
+import random
 from typing import cast
 
 import pytest
 
 from ottla.logstore.words.errors import ErrorCode, KafkaError
-from ottla.metadata_raft.commands import AddRaftVoter, CreateTopics, NewTopic, RemoveRaftVoter, VoterListener
+from ottla.metadata_raft.commands import (
+    AddRaftVoter,
+    AlterConfigs,
+    ConfigChange,
+    CreateTopics,
+    NewTopic,
+    RemoveRaftVoter,
+    ResourceChanges,
+    VoterListener,
+)
 from ottla.metadata_raft.controller_config import ControllerConfig
 from ottla.metadata_raft.delta import replay_batch
 from ottla.metadata_raft.quorum_memory import MemoryQuorum
@@ -17,6 +27,7 @@ from ottla.node.metadata.command_sender import CommandSender, Leader
 from ottla.node.metadata.controller_runtime import Decided
 from ottla.node.metadata.metadata_runtime import MetadataRuntime
 from ottla.node.net.peer_client import PeerClient
+from tests.simulation.virtual_loop import VirtualLoop
 from tests.unit.metadata_raft.metadata_world import EMPTY
 from tests.unit.node.metadata.metadata_node import MetadataNode
 
@@ -42,16 +53,16 @@ async def turns(count: int = 3) -> None:
 def test_a_command_is_answered_when_it_is_committed_and_published() -> None:
     async def scene() -> None:
         node = await started(by_hand=True)
-        told: list[bool] = []
-        asked = asyncio.ensure_future(node.metadata.submit(create("a")))
-        node.metadata.add_listener(lambda image, changes: told.append(asked.done()))
+        was_done: list[bool] = []
+        submitted = asyncio.ensure_future(node.metadata.submit(create("a")))
+        node.metadata.add_listener(lambda image, changes: was_done.append(submitted.done()))
         await turns()
-        assert not asked.done() and "a" not in node.metadata.image.topics.by_name
+        assert not submitted.done() and "a" not in node.metadata.image.topics.by_name
 
         node.quorum.commit()
 
-        assert (await asked).topics[0].error_code == ErrorCode.NONE
-        assert "a" in node.metadata.image.topics.by_name and told == [False]
+        assert (await submitted).topics[0].error_code == ErrorCode.NONE
+        assert "a" in node.metadata.image.topics.by_name and was_done == [False]
 
     asyncio.run(scene())
 
@@ -62,14 +73,14 @@ def test_cached_responses_are_cleared_when_the_metadata_change() -> None:
         kept = (node.metadata.encoded_answers, node.metadata.encoded_versions)
         for one in kept:
             one.put((4,), [b"old"])
-        asked = asyncio.ensure_future(node.metadata.submit(create("a")))
+        submitted = asyncio.ensure_future(node.metadata.submit(create("a")))
         await turns()
         assert [one.get((4,)) for one in kept] == [[b"old"], [b"old"]]
 
         node.quorum.commit()
 
         assert [one.get((4,)) for one in kept] == [None, None]
-        await asked
+        await submitted
 
     asyncio.run(scene())
 
@@ -114,13 +125,13 @@ def test_a_cancelled_command_does_not_fail_others_that_wait_for_the_same_commit(
 def test_commands_that_are_not_committed_when_leadership_is_lost_fail() -> None:
     async def scene() -> None:
         node = await started(by_hand=True)
-        asked = asyncio.ensure_future(node.metadata.submit(create("a"), timeout_ms=0))
+        submitted = asyncio.ensure_future(node.metadata.submit(create("a"), timeout_ms=0))
         await turns()
 
         node.quorum.lose_leadership()
 
         with pytest.raises(KafkaError) as failed:
-            await asked
+            await submitted
         assert failed.value.code is ErrorCode.NOT_CONTROLLER
         with pytest.raises(KafkaError):
             await node.metadata.submit(create("a"), timeout_ms=0)
@@ -134,16 +145,16 @@ def test_commands_that_are_not_committed_when_leadership_is_lost_fail() -> None:
 
 
 class Voters:
-    """Stands in for the sender to the other voters, none of which leads; `asked` has those it was sent to."""
+    """Stands in for the sender to the other voters, none of which leads; `requested` lists their ids."""
 
     def __init__(self) -> None:
         self.hint = Leader(-1, -1)
-        self.asked: list[int] = []
+        self.requested: list[int] = []
 
     async def send(
         self, node_id: int, command: object, request: object, timeout_s: float, client: object = None
     ) -> Decided:
-        self.asked.append(node_id)
+        self.requested.append(node_id)
         raise KafkaError(ErrorCode.NOT_CONTROLLER, "This node does not lead the metadata quorum.")
 
 
@@ -172,15 +183,15 @@ def test_a_new_leader_is_asked_at_once_even_if_it_rejected_the_command_before() 
         quorum.lose_leadership()
         running = asyncio.ensure_future(metadata.run())
         asking = asyncio.ensure_future(metadata.submit(create("a"), timeout_ms=86_400_000))
-        while not voters.asked:
+        while not voters.requested:
             await asyncio.sleep(0)
-        quorum.leader_id, quorum.epoch = voters.asked[0], quorum.epoch + 1
+        quorum.leader_id, quorum.epoch = voters.requested[0], quorum.epoch + 1
 
         async with asyncio.timeout(60):
-            while len(voters.asked) < 2:
+            while len(voters.requested) < 2:
                 await asyncio.sleep(0.01)
 
-        assert voters.asked[1] == voters.asked[0]
+        assert voters.requested[1] == voters.requested[0]
         asking.cancel()
         running.cancel()
 
@@ -248,12 +259,12 @@ def test_a_thousand_producer_ids_cost_one_commit() -> None:
 def test_concurrent_producers_share_a_block() -> None:
     async def scene() -> None:
         node = await started(by_hand=True)
-        asked = [asyncio.ensure_future(node.producer_ids.next()) for _ in range(50)]
+        submitted = [asyncio.ensure_future(node.producer_ids.next()) for _ in range(50)]
         await turns()
 
         node.quorum.commit()
 
-        assert sorted([await one for one in asked]) == list(range(50))
+        assert sorted([await one for one in submitted]) == list(range(50))
 
     asyncio.run(scene())
 
@@ -279,12 +290,13 @@ def test_a_new_process_of_a_broker_begins_new_leader_epochs() -> None:
 def test_a_broker_that_lost_its_connection_before_this_node_led_is_fenced_soon(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """For example the last leader, which died, and whose session would last for some more seconds."""
+    """Such as the last leader: it has failed, and its session would last for some more seconds."""
 
     async def scene() -> None:
         node = await started(by_hand=False)
         loop = asyncio.get_running_loop()
         begin = loop.time()
+        monkeypatch.setattr(loop, "time", lambda: begin)
         node.quorum.lose_leadership()
         node.metadata.broker_id = 1  # a broker that is not registered yet
         node.metadata.peer_lost(0)
@@ -308,7 +320,7 @@ def test_the_leader_fences_a_broker_whose_process_is_gone_at_once(leads: bool) -
         if not leads:
             node.quorum.lose_leadership()
 
-        node.metadata.peer_is_gone(0, node.metadata.broker_epoch)
+        node.metadata.peer_gone(0, node.metadata.broker_epoch)
         if not leads:
             node.quorum.win_election()
 
@@ -317,11 +329,72 @@ def test_the_leader_fences_a_broker_whose_process_is_gone_at_once(leads: bool) -
     asyncio.run(scene())
 
 
-def test_the_end_of_a_process_does_not_concern_the_next_one() -> None:
+@pytest.mark.parametrize(("lost", "fenced_after_s"), [(True, 0.5), (False, 9.0)])
+def test_an_idle_controller_ticks_rarely_but_fences_a_broker_on_time(
+    lost: bool, fenced_after_s: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Half a second after a lost connection, or `broker.session.timeout.ms` after the last heartbeat."""
+
+    async def scene() -> None:
+        node = MetadataNode()
+        await node.start()
+        loop, ticks = asyncio.get_running_loop(), list[float]()
+        heard_s, tick = loop.time(), node.metadata.tick
+        monkeypatch.setattr(node.quorum, "run", asyncio.Event().wait)
+        monkeypatch.setattr(node.metadata, "tick", lambda: (ticks.append(loop.time()), tick()))
+        running = asyncio.ensure_future(node.metadata.run())
+        await asyncio.sleep(5.26)
+        assert len(ticks) <= 12
+
+        if lost:
+            heard_s = loop.time()
+            node.metadata.peer_lost(0)
+        while not node.metadata.image.brokers[0].fenced:
+            await asyncio.sleep(0.001)
+
+        assert 0 < loop.time() - heard_s - fenced_after_s < 0.005
+        running.cancel()
+
+    VirtualLoop(random.Random(1)).run(scene(), limit_s=60)
+
+
+def test_a_controller_checks_for_unclean_elections_at_once_when_settings_change(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def scene() -> None:
+        node = MetadataNode()
+        await node.start()
+        await node.metadata.submit(create("a"))
+        monkeypatch.setattr(node.quorum, "run", asyncio.Event().wait)
+        running = asyncio.ensure_future(node.metadata.run())
+        await asyncio.sleep(0.26)
+        ticks: list[float] = []
+        monkeypatch.setattr(node.metadata, "tick", lambda: ticks.append(asyncio.get_running_loop().time()))
+
+        await node.metadata.submit(
+            AlterConfigs(
+                resources=[
+                    ResourceChanges(
+                        resource_type=2,
+                        resource_name="a",
+                        changes=[ConfigChange(name="retention.ms", operation=0, value="1")],
+                    )
+                ]
+            )
+        )
+        await turns()
+
+        assert len(ticks) == 1
+        running.cancel()
+
+    VirtualLoop(random.Random(1)).run(scene(), limit_s=60)
+
+
+def test_the_end_of_an_earlier_process_does_not_fence_a_broker() -> None:
     async def scene() -> None:
         node = await started(by_hand=False)
 
-        node.metadata.peer_is_gone(0, node.metadata.broker_epoch - 1)
+        node.metadata.peer_gone(0, node.metadata.broker_epoch - 1)
 
         assert not node.metadata.image.brokers[0].fenced
 
@@ -341,12 +414,12 @@ def test_a_leader_that_cannot_hand_over_yet_still_runs_the_loop() -> None:
             voter_id=node.quorum.leader_id, voter_directory_id=bytes([node.quorum.leader_id + 1]) * 16
         )
 
-        asked = asyncio.ensure_future(node.metadata.submit(remove, timeout_ms=200))
+        submitted = asyncio.ensure_future(node.metadata.submit(remove, timeout_ms=200))
         await turns(20)
 
-        assert not asked.done() and node.quorum.handed_over == 1
+        assert not submitted.done() and node.quorum.handed_over == 1
         with pytest.raises(KafkaError):
-            await asked
+            await submitted
         assert node.quorum.handed_over < 20
 
     asyncio.run(scene())
@@ -362,15 +435,15 @@ def large(name: str, partitions: int = 5_000) -> CreateTopics:
 def test_a_large_topic_is_decided_in_turns_and_others_are_decided_meanwhile() -> None:
     async def scene() -> None:
         node = await started(by_hand=False)
-        asked = asyncio.ensure_future(node.metadata.submit(large("large")))
+        submitted = asyncio.ensure_future(node.metadata.submit(large("large")))
         await turns(2)
-        assert not asked.done() and "large" not in node.metadata.image.topics.by_name
+        assert not submitted.done() and "large" not in node.metadata.image.topics.by_name
 
         reply = await node.metadata.submit(create("small"))
 
         assert reply.topics[0].error_code == ErrorCode.NONE
-        assert not asked.done(), "the small one did not wait for the large one"
-        assert (await asked).topics[0].error_code == ErrorCode.NONE
+        assert not submitted.done(), "the small one did not wait for the large one"
+        assert (await submitted).topics[0].error_code == ErrorCode.NONE
         topics = node.metadata.image.topics.by_name
         assert len(topics["large"].partitions) == 5_000 and "small" in topics
 
@@ -380,9 +453,9 @@ def test_a_large_topic_is_decided_in_turns_and_others_are_decided_meanwhile() ->
 def test_a_large_topic_is_created_however_many_commands_are_decided_meanwhile() -> None:
     async def scene() -> None:
         node = await started(by_hand=False)
-        asked = asyncio.ensure_future(node.metadata.submit(large("large")))
+        submitted = asyncio.ensure_future(node.metadata.submit(large("large")))
         made = 0
-        while not asked.done():
+        while not submitted.done():
             await node.metadata.submit(create(f"small-{made}"))
             made += 1
             await turns(1)
@@ -397,11 +470,11 @@ def test_a_large_topic_is_created_however_many_commands_are_decided_meanwhile() 
 def test_a_topic_that_another_command_created_meanwhile_is_not_created_again() -> None:
     async def scene() -> None:
         node = await started(by_hand=False)
-        asked = asyncio.ensure_future(node.metadata.submit(large("t")))
+        submitted = asyncio.ensure_future(node.metadata.submit(large("t")))
         await turns(2)
         await node.metadata.submit(create("t"))
 
-        assert (await asked).topics[0].error_code == ErrorCode.TOPIC_ALREADY_EXISTS
+        assert (await submitted).topics[0].error_code == ErrorCode.TOPIC_ALREADY_EXISTS
         assert len(node.metadata.image.topics.by_name["t"].partitions) == 1
 
     asyncio.run(scene())

@@ -37,7 +37,7 @@ def test_the_topic_of_transactions_follows_its_settings() -> None:
     assert {one.name: one.value for one in topic.configs} == {
         "cleanup.policy": "compact",
         "compression.type": "uncompressed",
-        "min.insync.replicas": "1",  # there is one node: with more, alarms would never end
+        "min.insync.replicas": "1",  # there is one node: the topic would be under a larger minimum for ever
         "segment.bytes": "12345",
         "unclean.leader.election.enable": "false",
     }

@@ -21,7 +21,12 @@ from ottla.node.counters.election_counters import ElectionCounters
 from ottla.node.counters.node_counts import latencies_of
 from ottla.node.counters.request_counters import AllRequestCounters
 from ottla.node.counters.topic_counters import TopicCounters, without_topics
-from ottla.node.metrics.cluster_families import controller_families, count_cluster, exporter_families
+from ottla.node.metrics.cluster_families import (
+    controller_families,
+    count_cluster,
+    exporter_families,
+    kminion_families,
+)
 from ottla.node.metrics.exposition import (
     ALWAYS_BYTES,
     ALWAYS_BYTES_OF_FAMILY,
@@ -107,7 +112,7 @@ def image(*partitions: PartitionImage) -> MetadataImage:
     )
 
 
-def test_topics_count_one_by_one_and_together() -> None:
+def test_bytes_are_counted_for_each_topic_and_for_all() -> None:
     one, other = TopicCounters(), TopicCounters()
     one.bytes_in, other.bytes_in = 5, 7
 
@@ -172,16 +177,42 @@ def test_only_the_leader_reports_the_state_of_a_partition() -> None:
 def test_only_the_controller_reports_a_partition_without_a_leader() -> None:
     lost = image(PartitionImage(0, (1, 2), (2,), -1, 3, 4))
 
-    told = samples(exporter_families(lost, [], is_controller=True, max_partitions=10))
-    untold = samples(exporter_families(lost, [], is_controller=False, max_partitions=10))
+    exported = samples(exporter_families(lost, [], is_controller=True, max_partitions=10))
+    elsewhere = samples(exporter_families(lost, [], is_controller=False, max_partitions=10))
 
-    assert told["kafka_topic_partition_leader{partition=0,topic=t}"] == -1
-    assert told["kafka_topic_partition_under_replicated_partition{partition=0,topic=t}"] == 1
-    assert told["kafka_topic_partitions{topic=t}"] == 1 and told["kafka_brokers{}"] == 1
-    assert untold == {}
+    assert exported["kafka_topic_partition_leader{partition=0,topic=t}"] == -1
+    assert exported["kafka_topic_partition_under_replicated_partition{partition=0,topic=t}"] == 1
+    assert exported["kafka_topic_partitions{topic=t}"] == 1 and exported["kafka_brokers{}"] == 1
+    assert elsewhere == {}
 
 
-def test_a_sum_of_the_controllers_numbers_over_all_nodes_is_right() -> None:
+def test_kminions_sums_include_the_partitions_that_have_no_samples_of_their_own() -> None:
+    cluster = image(PartitionImage(0, (1, 2), (2,), 2, 3, 4))
+    replicas = [partition(0, size_bytes=5), partition(1, size_bytes=7)]
+    replicas.append(replicas[0]._replace(topic="u"))
+
+    read = samples(
+        kminion_families(
+            cluster,
+            replicas,
+            replicas[:1],
+            lambda topic: "delete",
+            node_id=1,
+            controller_id=2,
+            is_controller=False,
+            max_partitions=1,
+        )
+    )
+
+    totals = {name.partition("{")[0]: value for name, value in read.items() if "log_dir_size" in name}
+    assert totals == {
+        "kminion_kafka_topic_log_dir_size_total_bytes": 12,
+        "kminion_kafka_broker_log_dir_size_total_bytes": 17,
+    }
+    assert "kminion_kafka_topic_log_dir_size_total_bytes{topic_name=t}" in read
+
+
+def test_the_controllers_gauges_add_up_over_all_nodes() -> None:
     cluster = image(PartitionImage(0, (1, 2), (2,), -1, 3, 4), PartitionImage(1, (1, 2), (2,), 2, 3, 4))
     counts, elections = count_cluster(cluster), ElectionCounters()
 
@@ -323,9 +354,9 @@ def test_a_scrape_that_is_too_large_loses_lines_and_counts_them() -> None:
     read = samples([one.family._replace(lines=iter([one.samples.decode()])) for one in written])
 
     assert len(text) <= max_bytes
-    told = len([name for name in read if name.startswith("of_groups")])
-    assert read["ottla_scrape_cut_series{name=of_groups}"] == 1_000 - told
-    assert 0 <= told < 100
+    shown = len([name for name in read if name.startswith("of_groups")])
+    assert read["ottla_scrape_cut_series{name=of_groups}"] == 1_000 - shown
+    assert 0 <= shown < 100
     assert read["of_the_node{}"] == 7
 
 

@@ -17,13 +17,13 @@ def samples(
 
 
 def test_values_of_the_same_time_add_up() -> None:
-    told = charted(
+    charts = charted(
         Kind.TOPIC,
         [samples(100, (1, 2, 3, 4), (5, 6, 7, 8)), samples(100, (0, 0, 0, 0), (1, 1, 1, 1), (9, 9, 9, nan))],
     )
 
-    assert told.interval_ms == 10 and told.times_ms == [80, 90, 100]
-    assert told.series == {
+    assert charts.interval_ms == 10 and charts.times_ms == [80, 90, 100]
+    assert charts.series == {
         "bytes_in_per_second": [0, 2, 14],
         "bytes_out_per_second": [0, 3, 15],
         "messages_in_per_second": [0, 4, 16],
@@ -40,12 +40,12 @@ def test_sums_end_at_the_last_samples_of_the_nodes_that_still_take_them() -> Non
 
 
 def test_a_history_that_no_node_has_is_empty() -> None:
-    for told in ([], [samples(100)], [Samples([], array("f"), 100, 10)]):
-        assert charted(Kind.GROUP, told) == (0, [], {"lag": []})
+    for histories in ([], [samples(100)], [Samples([], array("f"), 100, 10)]):
+        assert charted(Kind.GROUP, histories) == (0, [], {"lag": []})
 
 
 def test_histories_of_other_versions_and_intervals_are_merged_as_far_as_possible() -> None:
-    told = charted(
+    charts = charted(
         Kind.TOPIC,
         [
             samples(120, (7,), (9,), columns=["bytes_in"], interval_ms=20),
@@ -53,9 +53,9 @@ def test_histories_of_other_versions_and_intervals_are_merged_as_far_as_possible
         ],
     )
 
-    assert told.interval_ms == 20 and told.times_ms == [80, 100, 120]
-    assert told.series["bytes_in_per_second"] == [None, 8, 10]
-    assert told.series["size_bytes"] == [None, 1, 1]
+    assert charts.interval_ms == 20 and charts.times_ms == [80, 100, 120]
+    assert charts.series["bytes_in_per_second"] == [None, 8, 10]
+    assert charts.series["size_bytes"] == [None, 1, 1]
 
 
 def test_a_quantile_is_that_of_the_requests_of_all_nodes() -> None:
@@ -64,9 +64,9 @@ def test_a_quantile_is_that_of_the_requests_of_all_nodes() -> None:
         counts |= {latency_column("produce", 3): fast, latency_column("produce", BUCKETS - 2): slow}
         return samples(100, list(counts.values()), columns=list(counts))
 
-    told = charted(Kind.NODE, [node(999, 0), node(0, 1)])
+    charts = charted(Kind.NODE, [node(999, 0), node(0, 1)])
 
-    assert told.series.keys() == set(SERIES[Kind.NODE])
-    [p50], [p99] = told.series["produce_p50_ms"], told.series["produce_p99_ms"]
+    assert charts.series.keys() == set(SERIES[Kind.NODE])
+    [p50], [p99] = charts.series["produce_p50_ms"], charts.series["produce_p99_ms"]
     assert p50 is not None and p99 is not None and p50 <= p99 <= 0.5
-    assert told.series["fetch_p50_ms"] == [None]
+    assert charts.series["fetch_p50_ms"] == [None]

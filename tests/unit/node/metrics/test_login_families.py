@@ -1,4 +1,4 @@
-"""Logins by listener, by Kafka's names."""
+"""The logins of each listener have the names of Kafka's metrics."""
 
 from ottla.node.metrics.family import Family
 from ottla.node.metrics.readings import ListenerReading

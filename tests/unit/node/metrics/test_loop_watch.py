@@ -30,7 +30,7 @@ def test_the_longest_turn_is_in_cpu_time_and_waiting_does_not_count(
             await asyncio.sleep(LOOK_EVERY_S)
         return watch.take_longest_turn_s()
 
-    async def story() -> list[float]:
+    async def scenario() -> list[float]:
         watch.start(LOOK_EVERY_S)
         return [
             await turn(lasts_s=TURN_S, works_s=0.0),
@@ -39,7 +39,7 @@ def test_the_longest_turn_is_in_cpu_time_and_waiting_does_not_count(
             await turn(lasts_s=0.0, works_s=TURN_S),
         ]
 
-    waited_s, worked_s, half_s, short_s = asyncio.run(story())
+    waited_s, worked_s, half_s, short_s = asyncio.run(scenario())
 
     assert waited_s == short_s == 0.0
     assert worked_s == pytest.approx(TURN_S - LOOK_EVERY_S)

@@ -9,7 +9,7 @@ from ottla.node.metrics import pace as module
 from ottla.node.metrics.pace import PAUSE_S, TURN_S, Pace
 
 
-class Sleeps:
+class FakeSleep:
     """The part of asyncio that a pace uses."""
 
     def __init__(self, sleep: Callable[[float], Awaitable[None]]) -> None:
@@ -27,7 +27,7 @@ def test_a_pause_is_a_sleep_when_a_turn_is_over(monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(module, "monotonic_s", lambda: now_s)
     # In this module only: nodes of other tests may be running in this process.
-    monkeypatch.setattr(module, "asyncio", Sleeps(sleep))
+    monkeypatch.setattr(module, "asyncio", FakeSleep(sleep))
     pace = Pace()
 
     async def work(seconds: float) -> int:

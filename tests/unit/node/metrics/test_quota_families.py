@@ -1,4 +1,4 @@
-"""ottla.node.metrics.quota_families: quotas by the names of Kafka's JMX."""
+"""ottla.node.metrics.quota_families: quotas have the names of Kafka's JMX metrics."""
 
 from ottla.node.metrics.quota_families import quota_families
 from ottla.node.metrics.readings import QuotasReading
@@ -11,7 +11,7 @@ def test_clients_with_a_quota_have_samples_and_their_names_cannot_add_lines() ->
     def reading(value: float, mutation_rate: float = 0.0) -> list[QuotaReading]:
         return [QuotaReading("ann", 'x"} 1\ny', value, mutation_rate, 250.0)]
 
-    told = samples(
+    read = samples(
         quota_families(
             QuotasReading(
                 produced=reading(1_000.0),
@@ -40,4 +40,4 @@ def test_clients_with_a_quota_have_samples_and_their_names_cannot_add_lines() ->
         f"{sockets}_connection_accept_throttle_time{{listener=INNER}}": 500.0,
         f"{sockets}_ip_connection_accept_throttle_time{{listener=INNER}}": 100.0,
     }
-    assert {name: told.get(name) for name in expected} == expected, told
+    assert {name: read.get(name) for name in expected} == expected, read

@@ -35,9 +35,9 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return clock
 
 
-def read(of: ClusterRates, clock: Clock, now_s: float, told: Mapping[int, NodeCounts]) -> dict[str, Any]:
+def read(of: ClusterRates, clock: Clock, now_s: float, reported: Mapping[int, NodeCounts]) -> dict[str, Any]:
     clock.now_s = now_s
-    return as_json(together(of.flows(told).values()))
+    return as_json(together(of.flows(reported).values()))
 
 
 @pytest.fixture
@@ -59,9 +59,9 @@ def test_a_quantile_is_that_of_all_requests_not_the_mean_of_the_nodes(
     cluster: ClusterRates, clock: Clock
 ) -> None:
     read(cluster, clock, 0.0, {0: counts(0), 1: counts(0)})
-    told = read(cluster, clock, 2.0, {0: counts(0, 999, 0.001), 1: counts(0, 1, 20.0)})
+    rates = read(cluster, clock, 2.0, {0: counts(0, 999, 0.001), 1: counts(0, 1, 20.0)})
 
-    assert told["requests"][0]["p99_ms"] <= 1.0
+    assert rates["requests"][0]["p99_ms"] <= 1.0
 
 
 def test_a_new_node_counts_from_its_second_reading(cluster: ClusterRates, clock: Clock) -> None:
@@ -75,17 +75,17 @@ def test_a_new_node_counts_from_its_second_reading(cluster: ClusterRates, clock:
 
 def test_a_restarted_node_has_rates_of_zero_and_not_below(cluster: ClusterRates, clock: Clock) -> None:
     read(cluster, clock, 0.0, {0: counts(9000, 90)})
-    told = read(cluster, clock, 2.0, {0: counts(10, 1)})
+    rates = read(cluster, clock, 2.0, {0: counts(10, 1)})
 
-    assert told["messages_in_per_second"] == 0 and told["requests"][0]["requests_per_second"] == 0
-    assert told["requests"][0]["p50_ms"] is None
+    assert rates["messages_in_per_second"] == 0 and rates["requests"][0]["requests_per_second"] == 0
+    assert rates["requests"][0]["p50_ms"] is None
 
 
 def test_an_api_without_recent_requests_has_no_quantiles(cluster: ClusterRates, clock: Clock) -> None:
     read(cluster, clock, 0.0, {0: counts(0, 5)})
-    told = read(cluster, clock, 2.0, {0: counts(0, 5)})
+    rates = read(cluster, clock, 2.0, {0: counts(0, 5)})
 
-    assert told["requests"][0] == {
+    assert rates["requests"][0] == {
         "api": "Produce",
         "requests_per_second": 0.0,
         "p50_ms": None,

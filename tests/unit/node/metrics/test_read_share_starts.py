@@ -9,10 +9,10 @@ from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.metadata_raft.image import MetadataImage, TopicImage, TopicsImage
 from ottla.node.coordinators.group_lag import GroupOffset, PartitionLag
 from ottla.node.metrics.group_families import consumer_group_families, kminion_group_families
-from ottla.node.metrics.read_share_starts import ShareStart, places_of, read_share_starts, with_ends
+from ottla.node.metrics.read_share_starts import ShareStart, ends_to_measure, read_share_starts, with_ends
 from ottla.node.services import Services
 from ottla.node.work.turns import at_once
-from tests.unit.node.stand_ins import Metadata, services_of
+from tests.unit.node.fakes import Metadata, services_of
 
 A, B, GONE = b"a" * 16, b"b" * 16, b"g" * 16
 TOPICS = [TopicImage("a", A, ()), TopicImage("b", B, ())]
@@ -79,7 +79,7 @@ def test_partitions_never_fetched_and_deleted_topics_have_no_start() -> None:
 
     assert starts == {"g": [ShareStart("a", 0, 5, 2)], "h": [ShareStart("b", 3, 0, -1)]}
     assert left_out == 0
-    assert places_of(starts) == [
+    assert ends_to_measure(starts) == [
         GroupOffset(TopicPartition("a", 0), None),
         GroupOffset(TopicPartition("b", 3), None),
     ]

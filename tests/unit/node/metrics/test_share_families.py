@@ -1,4 +1,4 @@
-"""Share groups by the names of Kafka's meters."""
+"""The metrics of share groups have the names of Kafka's."""
 
 from ottla.node.counters.share_counters import MAX_COUNTED_GROUPS, OTHER_GROUPS, ShareCounters
 from ottla.node.metrics.readings import SharePartitionReading, ShareReading
@@ -15,7 +15,7 @@ def test_acknowledgements_and_records_in_flight_have_samples() -> None:
     counters.expired_fetches = 6
     counters.load_times.observe(0.02)
     letters = counters.dead_letters_of("workers")
-    letters.records, letters.produces, letters.failed_produces, letters.unobeyed = 10, 11, 12, 13
+    letters.records, letters.produces, letters.failed_produces, letters.ignored = 10, 11, 12, 13
 
     lines = lines_of(
         ShareReading(
@@ -36,7 +36,7 @@ def test_acknowledgements_and_records_in_flight_have_samples() -> None:
         'kafka_server_sharegroupmetrics_deadletterqueuerecordcount_total{group="workers"} 10',
         'kafka_server_sharegroupmetrics_deadletterqueuetotalproducerequests_total{group="workers"} 11',
         'kafka_server_sharegroupmetrics_deadletterqueuefailedproducerequests_total{group="workers"} 12',
-        'ottla_share_group_unobeyed_dead_letters_total{group="workers"} 13',
+        'ottla_share_group_omitted_dead_letters_total{group="workers"} 13',
         "kafka_server_sharesessioncache_sharesessionscount 7",
         "kafka_server_sharesessioncache_sharepartitionscount 8",
         "kafka_server_sharesessioncache_sharesessionevictions_total 9",

@@ -6,9 +6,9 @@ from contextlib import ExitStack
 
 import uvloop
 
-from ottla.node.net.acceptor import ACCEPTS_A_TURN, Acceptor
+from ottla.node.net.acceptor import ACCEPTS_PER_TURN, Acceptor
 
-CLIENTS = 3 * ACCEPTS_A_TURN
+CLIENTS = 3 * ACCEPTS_PER_TURN
 
 
 def _listening() -> socket.socket:
@@ -56,7 +56,7 @@ def test_several_connections_are_accepted_in_a_turn() -> None:
 
     counts = uvloop.run(run())
 
-    assert max(counts) == ACCEPTS_A_TURN and sum(counts) == CLIENTS
+    assert max(counts) == ACCEPTS_PER_TURN and sum(counts) == CLIENTS
 
 
 def test_a_closed_acceptor_gives_its_port_back() -> None:

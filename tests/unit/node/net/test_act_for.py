@@ -1,4 +1,4 @@
-"""A node hands over the caller of its REST API: both ends prove themselves, and nothing can be altered."""
+"""A node acts for a caller of its REST API: both ends prove themselves, and nothing can be altered."""
 
 import os
 
@@ -25,7 +25,7 @@ def node(node_id: int, secret: bytes | None = b"secret", cluster: bytes = CLUSTE
     return ActingSecrets(os.urandom(32), secret, lambda: ActingNode(node_id, cluster), os.urandom)
 
 
-def shaken(
+def handshake(
     client: ActingSecrets, server: ActingSecrets, caller: Caller = ANN
 ) -> tuple[ActForRequest, ActingChallenge]:
     """Return the client's last message, and the server's challenge."""
@@ -43,14 +43,14 @@ def code_of(work: object) -> ErrorCode:
 
 def test_a_node_of_the_cluster_acts_for_its_caller() -> None:
     server = node(2)
-    request, challenge = shaken(node(1), server)
+    request, challenge = handshake(node(1), server)
 
     assert check_caller(request, challenge, server) == ANN
 
 
 def test_a_node_acts_at_itself_without_a_secret_of_the_cluster() -> None:
     alone = node(1, secret=None)
-    request, challenge = shaken(alone, alone)
+    request, challenge = handshake(alone, alone)
 
     assert check_caller(request, challenge, alone) == ANN
 
@@ -76,7 +76,7 @@ def test_another_process_with_the_same_id_is_not_this_node() -> None:
 )
 def test_no_part_of_the_proof_can_be_changed(changed: dict[str, object]) -> None:
     server = node(2)
-    request, challenge = shaken(node(1), server)
+    request, challenge = handshake(node(1), server)
     fields = {name: getattr(request, name) for name in ("step", "principal", "host", "is_local", "proof")}
 
     forged = ActForRequest(**{**fields, **changed})
@@ -86,28 +86,28 @@ def test_no_part_of_the_proof_can_be_changed(changed: dict[str, object]) -> None
 
 def test_a_proof_is_good_for_one_connection() -> None:
     server = node(2)
-    request, _ = shaken(node(1), server)
-    _, another = shaken(node(1), server)
+    request, _ = handshake(node(1), server)
+    _, another = handshake(node(1), server)
 
     assert code_of(lambda: check_caller(request, another, server)) is ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 
 
-def test_the_ends_of_names_are_part_of_the_proof() -> None:
+def test_characters_cannot_move_from_the_host_to_the_principal() -> None:
     server = node(2)
-    request, challenge = shaken(node(1), server, Caller("User:ann", "1.2.3.4", False))
+    request, challenge = handshake(node(1), server, Caller("User:ann", "1.2.3.4", False))
     forged = ActForRequest(step=1, principal="User:ann1", host=".2.3.4", proof=request.proof)
 
     assert code_of(lambda: check_caller(forged, challenge, server)) is ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 
 
 def test_a_node_that_does_not_know_the_secret_is_refused_at_both_ends() -> None:
-    stranger, server = node(1, b"guess"), node(2)
+    impostor, server = node(1, b"guess"), node(2)
     nonce = bytes(32)
-    answer, challenge = answer_hello(hello(stranger, nonce), server)
+    answer, challenge = answer_hello(hello(impostor, nonce), server)
 
-    assert code_of(lambda: act(answer, ANN, nonce, stranger)) is ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-    careless = ActForResponse(node_id=2, nonce=answer.nonce, proof=answer.proof)
-    assert code_of(lambda: act(careless, ANN, nonce, stranger)) is ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    assert code_of(lambda: act(answer, ANN, nonce, impostor)) is ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    unchecked = ActForResponse(node_id=2, nonce=answer.nonce, proof=answer.proof)
+    assert code_of(lambda: act(unchecked, ANN, nonce, impostor)) is ErrorCode.CLUSTER_AUTHORIZATION_FAILED
     made_up = ActForRequest(step=1, principal="User:ann", host="h", proof=bytes(32))
     assert code_of(lambda: check_caller(made_up, challenge, server)) is ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 
@@ -115,9 +115,9 @@ def test_a_node_that_does_not_know_the_secret_is_refused_at_both_ends() -> None:
 def test_a_node_without_the_secret_accepts_only_itself() -> None:
     server = node(2, secret=None)
 
-    said = code_of(lambda: answer_hello(hello(node(1), bytes(32)), server))
+    code = code_of(lambda: answer_hello(hello(node(1), bytes(32)), server))
 
-    assert said is ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    assert code is ErrorCode.CLUSTER_AUTHORIZATION_FAILED
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def test_a_node_without_the_secret_accepts_only_itself() -> None:
 )
 def test_names_have_limits(caller: Caller, code: ErrorCode) -> None:
     server = node(2)
-    request, challenge = shaken(node(1), server, caller)
+    request, challenge = handshake(node(1), server, caller)
 
     assert code_of(lambda: check_caller(request, challenge, server)) is code
 
@@ -139,9 +139,9 @@ def test_names_have_limits(caller: Caller, code: ErrorCode) -> None:
 def test_malformed_greetings_and_other_clusters_are_refused() -> None:
     server = node(2)
     short = ActForRequest(node_id=1, cluster_id=CLUSTER, nonce=b"short")
-    nobody = ActForRequest(node_id=-1, cluster_id=CLUSTER, nonce=bytes(32))
+    without_id = ActForRequest(node_id=-1, cluster_id=CLUSTER, nonce=bytes(32))
 
     assert code_of(lambda: answer_hello(short, server)) is ErrorCode.INVALID_REQUEST
-    assert code_of(lambda: answer_hello(nobody, server)) is ErrorCode.INVALID_REQUEST
+    assert code_of(lambda: answer_hello(without_id, server)) is ErrorCode.INVALID_REQUEST
     foreign = hello(node(1, cluster=bytes(16)), bytes(32))
     assert code_of(lambda: answer_hello(foreign, server)) is ErrorCode.INCONSISTENT_CLUSTER_ID

@@ -31,7 +31,7 @@ class Timers:
         self.now_s = until
 
 
-class LetIn(asyncio.BufferedProtocol):
+class AcceptedProtocol(asyncio.BufferedProtocol):
     """The protocol of a connection that was let in."""
 
     def __init__(self) -> None:
@@ -68,7 +68,7 @@ class Socket(Transport):
         return self.is_aborted
 
 
-class Entrance:
+class FakeListener:
     """A listener that records the connections that it lets in."""
 
     name = "A"
@@ -78,7 +78,7 @@ class Entrance:
     def __init__(self, *, rate: int = 2**31 - 1, addresses: dict[str | None, float] | None = None) -> None:
         self.timers = Timers()
         self.loop = cast(asyncio.AbstractEventLoop, self.timers)
-        self.let_in: list[LetIn] = []
+        self.accepted: list[AcceptedProtocol] = []
         self.rates = ConnectionRates(Windows(), lambda: int(self.timers.now_s * 1_000))
         self.rates.limit(RateLimits(max_connection_creation_rate=rate))
         quotas = {
@@ -88,8 +88,8 @@ class Entrance:
         self.arrivals = Arrivals(self, self.rates)
 
     def make_protocol(self) -> asyncio.BufferedProtocol:
-        self.let_in.append(LetIn())
-        return self.let_in[-1]
+        self.accepted.append(AcceptedProtocol())
+        return self.accepted[-1]
 
     def connect(self, client: str = "10.0.0.1", file_number: int | None = None) -> Socket:
         transport = Socket(client, file_number)
@@ -98,100 +98,100 @@ class Entrance:
         return transport
 
     def addresses(self) -> list[str]:
-        return [one.transport.get_extra_info("peername")[0] for one in self.let_in]
+        return [one.transport.get_extra_info("peername")[0] for one in self.accepted]
 
 
 def test_within_the_rate_all_connections_are_let_in_at_once() -> None:
-    entrance = Entrance(rate=2)
+    listener = FakeListener(rate=2)
 
-    sockets = [entrance.connect() for _ in range(20)]
+    sockets = [listener.connect() for _ in range(20)]
 
-    assert len(entrance.let_in) == 20 and len(entrance.arrivals) == 0
+    assert len(listener.accepted) == 20 and len(listener.arrivals) == 0
     assert all(one.is_reading_now for one in sockets)
 
 
 def test_beyond_the_rate_connections_come_in_one_by_one_at_that_rate() -> None:
-    entrance = Entrance(rate=2)
+    listener = FakeListener(rate=2)
     for _ in range(20):
-        entrance.connect()
+        listener.connect()
 
-    waiting = [entrance.connect() for _ in range(100)]
+    waiting = [listener.connect() for _ in range(100)]
 
     assert not any(one.is_reading_now for one in waiting)
-    assert len(entrance.let_in) == 20 and len(entrance.arrivals) == 100
-    entrance.timers.advance(30)
-    assert 20 + 40 <= len(entrance.let_in) <= 20 + 62, "two a second"
-    entrance.timers.advance(40)
-    assert len(entrance.arrivals) == 0 and not any(one.is_aborted for one in waiting)
+    assert len(listener.accepted) == 20 and len(listener.arrivals) == 100
+    listener.timers.advance(30)
+    assert 20 + 40 <= len(listener.accepted) <= 20 + 62, "two a second"
+    listener.timers.advance(40)
+    assert len(listener.arrivals) == 0 and not any(one.is_aborted for one in waiting)
 
 
 def test_a_connection_that_has_sent_much_already_waits_for_its_turn_with_all_of_it() -> None:
-    entrance = Entrance(rate=2)
+    listener = FakeListener(rate=2)
     for _ in range(20):
-        entrance.connect()
+        listener.connect()
     early = bytes(range(256)) * 80
     transport = Socket("10.0.0.2", None)
 
-    entrance.arrivals.take(cast(Any, transport), memoryview(early))
-    has_waited = len(entrance.let_in) == 20 and not transport.is_reading_now
+    listener.arrivals.take(cast(Any, transport), memoryview(early))
+    has_waited = len(listener.accepted) == 20 and not transport.is_reading_now
     transport.protocol.get_buffer(-1)[:3] = b"end"
     transport.protocol.buffer_updated(3)
-    entrance.timers.advance(3)
+    listener.timers.advance(3)
 
-    assert has_waited and entrance.let_in[-1].received == early + b"end"
+    assert has_waited and listener.accepted[-1].received == early + b"end"
 
 
 def test_addresses_take_turns_so_none_waits_for_all_of_another() -> None:
-    entrance = Entrance(rate=2)
+    listener = FakeListener(rate=2)
     for _ in range(20):
-        entrance.connect("10.0.0.1")
+        listener.connect("10.0.0.1")
     for _ in range(100):
-        entrance.connect("10.0.0.1")
+        listener.connect("10.0.0.1")
 
-    entrance.connect("10.0.0.2")
-    entrance.timers.advance(3)
+    listener.connect("10.0.0.2")
+    listener.timers.advance(3)
 
-    assert "10.0.0.2" in entrance.addresses()
+    assert "10.0.0.2" in listener.addresses()
 
 
 def test_an_address_beyond_its_rate_is_closed_after_its_throttle_time_and_delays_no_other() -> None:
-    entrance = Entrance(addresses={"10.0.0.1": 2})
+    listener = FakeListener(addresses={"10.0.0.1": 2})
     for _ in range(20):
-        entrance.connect("10.0.0.1")
+        listener.connect("10.0.0.1")
 
-    throttled = entrance.connect("10.0.0.1")
-    entrance.connect("10.0.0.2")
+    throttled = listener.connect("10.0.0.1")
+    listener.connect("10.0.0.2")
 
-    assert entrance.addresses() == ["10.0.0.1"] * 20 + ["10.0.0.2"]
+    assert listener.addresses() == ["10.0.0.1"] * 20 + ["10.0.0.2"]
     assert not throttled.is_aborted and not throttled.is_reading_now
-    entrance.timers.advance(0.49)
+    listener.timers.advance(0.49)
     assert not throttled.is_aborted
-    entrance.timers.advance(0.02)
+    listener.timers.advance(0.02)
     assert throttled.is_aborted
     throttled.protocol.connection_lost(None)
-    assert len(entrance.arrivals) == 0
+    assert len(listener.arrivals) == 0
 
 
 def test_a_client_that_leaves_while_it_waits_is_forgotten() -> None:
-    entrance = Entrance(rate=2)
+    listener = FakeListener(rate=2)
     for _ in range(20):
-        entrance.connect()
-    first, second = entrance.connect(), entrance.connect()
+        listener.connect()
+    first, second = listener.connect(), listener.connect()
 
     for one in (first, second):
         assert not one.protocol.eof_received()
         one.abort()
         one.protocol.connection_lost(None)
-    entrance.timers.advance(60)
+    listener.timers.advance(60)
 
-    assert len(entrance.let_in) == 20 and len(entrance.arrivals) == 0
+    assert len(listener.accepted) == 20 and len(listener.arrivals) == 0
 
 
 def test_early_bytes_are_received_when_the_client_is_let_in() -> None:
-    entrance = Entrance(rate=2)
+    listener = FakeListener(rate=2)
     for _ in range(20):
-        entrance.connect()
-    early = entrance.connect()
+        listener.connect()
+    early = listener.connect()
     arrival = early.protocol
     assert isinstance(arrival, Arrival)
 
@@ -199,22 +199,22 @@ def test_early_bytes_are_received_when_the_client_is_let_in() -> None:
     early.is_reading_now = True  # as with uvloop
     arrival.buffer_updated(8)
     assert not early.is_reading_now
-    entrance.timers.advance(60)
+    listener.timers.advance(60)
 
-    assert entrance.let_in[-1].received == b"a little" and early.is_reading_now
+    assert listener.accepted[-1].received == b"a little" and early.is_reading_now
 
 
 def test_if_too_many_wait_the_address_with_most_loses_its_newest(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(arrivals_module, "MAX_WAITING", 10)
-    entrance = Entrance(rate=1)
+    listener = FakeListener(rate=1)
     for _ in range(10):
-        entrance.connect()
-    many = [entrance.connect("10.0.0.1") for _ in range(12)]
+        listener.connect()
+    many = [listener.connect("10.0.0.1") for _ in range(12)]
 
-    other = entrance.connect("10.0.0.2")
+    other = listener.connect("10.0.0.2")
 
     assert [one.is_aborted for one in many] == [False] * 9 + [True] * 3
-    assert not other.is_aborted and len(entrance.arrivals) == 10
+    assert not other.is_aborted and len(listener.arrivals) == 10
 
 
 def test_throttled_connections_of_one_address_take_no_place_of_waiting_ones(
@@ -222,31 +222,31 @@ def test_throttled_connections_of_one_address_take_no_place_of_waiting_ones(
 ) -> None:
     monkeypatch.setattr(arrivals_module, "MAX_THROTTLED", 5)
     monkeypatch.setattr(arrivals_module, "MAX_WAITING", 5)
-    entrance = Entrance(addresses={"10.0.0.1": 1})
+    listener = FakeListener(addresses={"10.0.0.1": 1})
     for _ in range(10):
-        entrance.connect()
+        listener.connect()
 
-    throttled = [entrance.connect() for _ in range(8)]
+    throttled = [listener.connect() for _ in range(8)]
 
     assert [one.is_aborted for one in throttled] == [False] * 5 + [True] * 3
-    entrance.connect("10.0.0.2")
-    assert entrance.addresses()[-1] == "10.0.0.2"
+    listener.connect("10.0.0.2")
+    assert listener.addresses()[-1] == "10.0.0.2"
 
 
 def test_file_descriptors_of_the_logs_are_not_taken() -> None:
-    entrance = Entrance(rate=2)
+    listener = FakeListener(rate=2)
 
-    assert entrance.connect(file_number=1_000).is_aborted
-    assert not entrance.let_in
+    assert listener.connect(file_number=1_000).is_aborted
+    assert not listener.accepted
 
 
 def test_waiting_connections_are_closed_when_the_listener_stops() -> None:
-    entrance = Entrance(rate=2)
+    listener = FakeListener(rate=2)
     for _ in range(20):
-        entrance.connect()
-    waiting = [entrance.connect() for _ in range(3)]
+        listener.connect()
+    waiting = [listener.connect() for _ in range(3)]
 
-    entrance.arrivals.close()
-    entrance.timers.advance(60)
+    listener.arrivals.close()
+    listener.timers.advance(60)
 
-    assert all(one.is_aborted for one in waiting) and len(entrance.let_in) == 20
+    assert all(one.is_aborted for one in waiting) and len(listener.accepted) == 20

@@ -19,7 +19,7 @@ from ottla.node.net import file_answers, read_turn, receive_buffer
 from ottla.node.net.answers import Answer, CloseConnection, Pending, Service
 from ottla.node.net.connection import Connection
 from ottla.node.net.gathered_answers import GatheredAnswers
-from ottla.node.net.owed_answers import MAX_OWED
+from ottla.node.net.ordered_answers import MAX_ORDERED
 from ottla.node.net.receive_memory import ReceiveMemory
 from ottla.node.net.receive_windows import WIDENING_FRAME_BYTES, ReceiveWindows
 from ottla.node.net.send_buffers import SendBuffers
@@ -114,7 +114,7 @@ class FakeListener:
         self.send_buffers = SendBuffers(0)
         self.file_limit = 1 << 30
         self.receive_windows = ReceiveWindows(0)
-        self.must_rest = lambda: False
+        self.must_pause = lambda: False
         self.service = Service(serve=self._serve, fail=self._fail)
         self.max_frame_bytes = 100 * 1024 * 1024
         self.unsent = UnsentAnswers()
@@ -147,7 +147,7 @@ class FakeListener:
 
     def forget(self, connection: Connection) -> None: ...
 
-    def complain(self, info: ConnectionInfo, reason: str) -> None:
+    def log_rejected(self, info: ConnectionInfo, reason: str) -> None:
         self.complaints.append(reason)
 
 
@@ -186,6 +186,12 @@ class Peer:
             self.loop.run_until_complete(asyncio.sleep(0))
 
 
+def advance_clock(loop: asyncio.AbstractEventLoop, seconds: float) -> None:
+    """Let time pass on the loop."""
+    time = loop.time
+    loop.time = lambda: time() + seconds  # type: ignore[method-assign]
+
+
 @pytest.fixture
 def loop() -> Iterator[asyncio.AbstractEventLoop]:
     loop = asyncio.new_event_loop()
@@ -205,7 +211,7 @@ def peer(loop: asyncio.AbstractEventLoop) -> Peer:
 
 
 @contextmanager
-def with_a_file_under_way(peer: Peer, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeFileSender]:
+def sending_file(peer: Peer, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeFileSender]:
     """Send a response with file records, which takes until the test says otherwise."""
     opened: list[FakeFileSender] = []
 
@@ -216,9 +222,9 @@ def with_a_file_under_way(peer: Peer, monkeypatch: pytest.MonkeyPatch) -> Iterat
     monkeypatch.setattr(file_answers, "FileSender", open_sender)
     usual = peer.listener.answer
     answer = [b"header", FileRecords(cast(Any, None), 0, 7)]
-    with open(os.devnull) as socket_of_the_peer:
-        peer.connection.file_number = socket_of_the_peer.fileno()
-        peer.listener.answer = lambda asked: answer
+    with open(os.devnull) as peer_socket:
+        peer.connection.file_number = peer_socket.fileno()
+        peer.listener.answer = lambda request: answer
         peer.send(frame(b"\0\1records"))
         peer.listener.answer = usual
         (sender,) = opened
@@ -509,8 +515,8 @@ def test_a_connection_that_waits_for_memory_reserves_it_once(loop: asyncio.Abstr
             return is_granted
 
     memory = Memory(100_000)
-    debtor, waiting = Peer(loop, memory), Peer(loop, memory)
-    debtor.send(frame(bytes(120_000))[:80_000])
+    overdrawn, waiting = Peer(loop, memory), Peer(loop, memory)
+    overdrawn.send(frame(bytes(120_000))[:80_000])
     waiting.send(frame(bytes(60_000))[:40_000])
     assert not waiting.transport.is_reading
 
@@ -519,7 +525,7 @@ def test_a_connection_that_waits_for_memory_reserves_it_once(loop: asyncio.Abstr
         waiting.connection.resume_writing()
 
     assert memory.queued == [waiting.connection]
-    for peer in (debtor, waiting):
+    for peer in (overdrawn, waiting):
         peer.connection.connection_lost(None)
     assert memory.used_bytes == 0
 
@@ -600,7 +606,7 @@ def test_a_request_that_is_refused_closes_after_the_answers_before_it(peer: Peer
     assert peer.listener.frames == [b"good", b"bad"]
 
 
-def test_an_error_of_ours_is_answered_where_the_protocol_has_room(peer: Peer) -> None:
+def test_an_error_of_ours_is_answered_where_the_response_has_a_field_for_it(peer: Peer) -> None:
     def fail(body: memoryview) -> Answer:
         raise RuntimeError("a bug")
 
@@ -676,7 +682,7 @@ def test_a_client_that_leaves_while_it_is_not_read_is_noticed(
 
     for _ in range(3):
         peer.turn()
-    assert not peer.transport.is_closed, "its end would be told, as it is read from"
+    assert not peer.transport.is_closed, "its end would be reported, as it is read from"
     peer.send(b"a read behind it is the last")
     assert not peer.transport.is_reading
     near, far = socket.socketpair()
@@ -716,7 +722,7 @@ def test_a_buffer_that_grew_shrinks_when_it_is_not_needed(peer: Peer) -> None:
     assert peer.transport.sent[-1] == b"still served"
 
 
-def test_no_answer_is_no_bytes(peer: Peer) -> None:
+def test_a_request_without_an_answer_gets_no_bytes(peer: Peer) -> None:
     peer.listener.answer = lambda body: None if bytes(body) == b"acks=0" else [bytes(body)]
 
     peer.send(frame(b"acks=0") + frame(b"after"))
@@ -755,7 +761,7 @@ def test_a_request_under_way_goes_on_when_its_client_goes(peer: Peer) -> None:
 
 
 @pytest.mark.filterwarnings("error")
-def test_a_request_that_never_started_ends_without_a_log_line(peer: Peer) -> None:
+def test_a_request_that_never_started_ends_without_a_warning_of_python(peer: Peer) -> None:
     async def work() -> bytes:
         return b""
 
@@ -826,13 +832,13 @@ def test_a_produce_that_waited_for_its_transaction_holds_up_no_other_once_it_is_
     peer: Peer,
 ) -> None:
     service = Acknowledged(peer)
-    asked: asyncio.Future[None] = peer.listener.loop.create_future()
-    first = Pending(asked, lambda _: service.serve(memoryview(b"\0\0wait1")))
+    verified: asyncio.Future[None] = peer.listener.loop.create_future()
+    first = Pending(verified, lambda _: service.serve(memoryview(b"\0\0wait1")))
     peer.listener.answer = lambda body: first if body == b"\0\0asks" else service.serve(body)
 
     peer.send(frame(b"\0\0asks") + frame(b"\0\0wait2") + frame(b"\0\1fetch"))
     assert service.served == []
-    asked.set_result(None)
+    verified.set_result(None)
     peer.turn()
     assert service.served == [b"\0\0wait1", b"\0\0wait2"]
     service.acknowledge(b"\0\0wait2")
@@ -844,31 +850,31 @@ def test_a_produce_that_waited_for_its_transaction_holds_up_no_other_once_it_is_
 
 def test_a_produce_whose_client_has_gone_is_not_carried_out_when_its_transaction_is_known(peer: Peer) -> None:
     service = Acknowledged(peer)
-    asked: asyncio.Future[None] = peer.listener.loop.create_future()
-    waits = Pending(asked, lambda _: service.serve(memoryview(b"\0\0quick")))
+    verified: asyncio.Future[None] = peer.listener.loop.create_future()
+    waits = Pending(verified, lambda _: service.serve(memoryview(b"\0\0quick")))
     peer.listener.answer = lambda body: waits
 
     peer.send(frame(b"\0\0asks"))
     peer.connection.connection_lost(None)
     peer.turn()
 
-    assert asked.cancelled()
+    assert verified.cancelled()
     assert service.served == []
 
 
 def test_the_number_of_awaited_acknowledgements_is_limited(peer: Peer) -> None:
     service = Acknowledged(peer)
-    names = [b"\0\0wait%03d" % number for number in range(MAX_OWED + 2)]
+    names = [b"\0\0wait%03d" % number for number in range(MAX_ORDERED + 2)]
 
     peer.send(b"".join(map(frame, names)))
     peer.turn()
-    assert service.served == names[:MAX_OWED]
-    for name in names[:MAX_OWED]:
+    assert service.served == names[:MAX_ORDERED]
+    for name in names[:MAX_ORDERED]:
         service.acknowledge(name)
     peer.turn()
 
     assert service.served == names
-    for name in names[MAX_OWED:]:
+    for name in names[MAX_ORDERED:]:
         service.acknowledge(name)
     peer.turn()
     assert b"".join(peer.transport.sent) == b"".join(names)
@@ -925,14 +931,13 @@ def test_a_peer_that_goes_cancels_its_acknowledgements(peer: Peer) -> None:
 
     peer.connection.connection_lost(None)
 
-    assert all(future.cancelled() for future in service.waiting.values())
+    assert [future.cancelled() for future in service.waiting.values()] == [True, True]
 
 
-# ---- requests that wait for news
-# ----------------------------------------------------------------------------
+# ---- requests that wait for news -----------------------------------------------------------------------
 
 
-class News:
+class LongPolls:
     """Makes a peer's requests wait for news, except those that start with "now"."""
 
     def __init__(self, peer: Peer) -> None:
@@ -955,54 +960,54 @@ class News:
 
 
 def test_a_request_that_waits_for_news_is_released_by_the_next_and_answered_before_it(peer: Peer) -> None:
-    news = News(peer)
+    polls = LongPolls(peer)
     peer.send(frame(b"beat"))
     peer.turn()
-    assert (news.released, peer.transport.sent) == (0, [])
+    assert (polls.released, peer.transport.sent) == (0, [])
 
     peer.send(frame(b"now a commit"))
     peer.turn()
 
-    assert (news.released, b"".join(peer.transport.sent)) == (1, b"nothing new now a commit")
+    assert (polls.released, b"".join(peer.transport.sent)) == (1, b"nothing new now a commit")
     assert peer.transport.is_reading
 
 
 @pytest.mark.parametrize("behind", [frame(b"now"), frame(b"now")[:2]])
 def test_a_request_with_another_behind_it_does_not_wait_for_news(peer: Peer, behind: bytes) -> None:
-    news = News(peer)
+    polls = LongPolls(peer)
 
     peer.send(frame(b"beat") + behind)
     peer.turn()
 
-    assert (news.released, peer.transport.sent[0][:11]) == (1, b"nothing new")
+    assert (polls.released, peer.transport.sent[0][:11]) == (1, b"nothing new")
 
 
-def test_a_request_whose_news_came_is_not_released(peer: Peer) -> None:
-    news = News(peer)
+def test_a_request_that_waited_and_was_answered_is_not_released(peer: Peer) -> None:
+    polls = LongPolls(peer)
     peer.send(frame(b"beat"))
 
-    news.waiting[0].set_result(b"news ")
+    polls.waiting[0].set_result(b"news ")
     peer.turn()
     peer.send(frame(b"now"))
     peer.turn()
 
     peer.connection.connection_lost(None)
-    assert (news.released, b"".join(peer.transport.sent)) == (0, b"news now")
+    assert (polls.released, b"".join(peer.transport.sent)) == (0, b"news now")
 
 
 def test_a_request_that_waits_for_news_is_released_when_its_client_is_gone(peer: Peer) -> None:
-    news = News(peer)
+    polls = LongPolls(peer)
     peer.send(frame(b"beat"))
 
     assert not peer.connection.eof_received()
     peer.connection.connection_lost(None)
     peer.turn()
 
-    assert (news.released, peer.transport.sent) == (1, [])
+    assert (polls.released, peer.transport.sent) == (1, [])
 
 
 def test_a_peer_that_sends_much_rests_while_the_disk_is_behind(peer: Peer) -> None:
-    peer.listener.must_rest = lambda: True
+    peer.listener.must_pause = lambda: True
     one = frame(bytes(400_000))
     waits: list[Callable[[], None]] = []
     peer.loop.call_later = lambda seconds, call: waits.append(call)  # type: ignore[method-assign, assignment, return-value]
@@ -1012,7 +1017,7 @@ def test_a_peer_that_sends_much_rests_while_the_disk_is_behind(peer: Peer) -> No
     assert taken < 3 * len(one) and not peer.transport.is_reading and len(waits) == 1
     waits.pop()()
     assert not peer.transport.is_reading and len(waits) == 1
-    peer.listener.must_rest = lambda: False
+    peer.listener.must_pause = lambda: False
     waits.pop()()
 
     assert peer.transport.is_reading and not waits
@@ -1021,7 +1026,7 @@ def test_a_peer_that_sends_much_rests_while_the_disk_is_behind(peer: Peer) -> No
 
 
 def test_a_peer_that_sends_little_does_not_rest(peer: Peer) -> None:
-    peer.listener.must_rest = lambda: True
+    peer.listener.must_pause = lambda: True
 
     for number in range(100):
         assert peer.send(frame(b"%d" % number * 100)) and peer.transport.is_reading
@@ -1029,7 +1034,7 @@ def test_a_peer_that_sends_little_does_not_rest(peer: Peer) -> None:
     assert len(peer.transport.sent) == 100
 
 
-def owing(peer: Peer) -> "asyncio.Future[None]":
+def hold_next_produce(peer: Peer) -> "asyncio.Future[None]":
     """Make the peer's next Produce wait for replicas, until the future is done."""
     future: asyncio.Future[None] = peer.loop.create_future()
     peer.listener.answer = lambda _: Pending(future, lambda _: [b"acknowledged"], True)
@@ -1037,7 +1042,7 @@ def owing(peer: Peer) -> "asyncio.Future[None]":
 
 
 def test_malformed_bytes_close_the_connection_after_the_answers_owed_before_them(peer: Peer) -> None:
-    future = owing(peer)
+    future = hold_next_produce(peer)
 
     peer.send(frame(b"\0\0one") + b"\xff" * 8)
     assert not peer.transport.is_closed and not peer.transport.is_reading
@@ -1049,7 +1054,7 @@ def test_malformed_bytes_close_the_connection_after_the_answers_owed_before_them
 
 
 def test_a_request_that_is_refused_behind_what_is_owed_closes_in_its_turn(peer: Peer) -> None:
-    future = owing(peer)
+    future = hold_next_produce(peer)
     peer.send(frame(b"\0\0one"))
 
     def refuse(_: memoryview) -> Answer:
@@ -1066,13 +1071,13 @@ def test_a_request_that_is_refused_behind_what_is_owed_closes_in_its_turn(peer: 
 
 
 def test_nothing_is_answered_behind_a_request_that_turned_out_to_be_hopeless(peer: Peer) -> None:
-    first, second = owing(peer), peer.loop.create_future()
+    first, second = hold_next_produce(peer), peer.loop.create_future()
 
     def fail(_: Any) -> Answer:
         raise CloseConnection("it is hopeless")
 
-    peer.listener.answer = lambda asked: Pending(
-        *((second, lambda _: [b"two"]) if asked[2:] == b"two" else (first, fail)), True
+    peer.listener.answer = lambda request: Pending(
+        *((second, lambda _: [b"two"]) if request[2:] == b"two" else (first, fail)), True
     )
     peer.send(frame(b"\0\0one") + frame(b"\0\0two"))
     second.set_result(None)
@@ -1084,7 +1089,7 @@ def test_nothing_is_answered_behind_a_request_that_turned_out_to_be_hopeless(pee
 
 
 def test_a_slow_reader_is_left_its_answers_when_the_connection_closes(peer: Peer) -> None:
-    future = owing(peer)
+    future = hold_next_produce(peer)
     peer.send(frame(b"\0\0one"))
     peer.connection.pause_writing()
     future.set_result(None)
@@ -1097,7 +1102,7 @@ def test_a_slow_reader_is_left_its_answers_when_the_connection_closes(peer: Peer
 
 
 def test_nothing_more_is_read_while_the_last_file_leaves(peer: Peer, monkeypatch: pytest.MonkeyPatch) -> None:
-    with with_a_file_under_way(peer, monkeypatch) as sender:
+    with sending_file(peer, monkeypatch) as sender:
         peer.connection.close()
 
         assert not peer.transport.is_closed and peer.send(b"more") == 0
@@ -1107,8 +1112,8 @@ def test_nothing_more_is_read_while_the_last_file_leaves(peer: Peer, monkeypatch
 
 def test_requests_behind_a_poll_are_answered_when_the_peer_has_closed_its_side(peer: Peer) -> None:
     poll: asyncio.Future[None] = peer.loop.create_future()
-    peer.listener.answer = lambda asked: (
-        Pending(poll, lambda _: [b"nothing new"]) if asked == b"poll" else [bytes(asked)]
+    peer.listener.answer = lambda request: (
+        Pending(poll, lambda _: [b"nothing new"]) if request == b"poll" else [bytes(request)]
     )
 
     peer.send(frame(b"poll") + frame(b"next"))
@@ -1127,8 +1132,8 @@ def test_a_poll_of_a_client_that_is_gone_is_given_up_when_its_turn_comes(peer: P
         await work
         return [b"done"]
 
-    peer.listener.answer = lambda asked: (
-        Pending(poll, lambda _: []) if asked == b"poll" else Pending(answer(), lambda result: result)
+    peer.listener.answer = lambda request: (
+        Pending(poll, lambda _: []) if request == b"poll" else Pending(answer(), lambda result: result)
     )
     peer.send(frame(b"work") + frame(b"poll") + behind)
     peer.turn()
@@ -1140,24 +1145,24 @@ def test_a_poll_of_a_client_that_is_gone_is_given_up_when_its_turn_comes(peer: P
 
 
 def test_a_client_that_sends_large_frames_gets_a_wide_window_once_and_leaves_it_to_others(peer: Peer) -> None:
-    asked: list[object] = []
+    calls: list[object] = []
 
     class Windows(ReceiveWindows):
         def widen(self, sock: object) -> int:
-            asked.append(sock)
+            calls.append(sock)
             return 7
 
         def give_back(self, size_bytes: int) -> None:
-            asked.append(size_bytes)
+            calls.append(size_bytes)
 
     peer.listener.receive_windows = Windows(0)
     peer.send(frame(bytes(WIDENING_FRAME_BYTES // 4)))
     peer.send(frame(bytes(WIDENING_FRAME_BYTES))[:1000])
-    assert asked == []
+    assert calls == []
 
     peer.send(bytes(WIDENING_FRAME_BYTES - 996))
     peer.send(frame(bytes(2 * WIDENING_FRAME_BYTES)))
-    assert len(peer.listener.frames) == 3 and asked == [None]
+    assert len(peer.listener.frames) == 3 and calls == [None]
 
     peer.connection.connection_lost(None)
-    assert asked == [None, 7]
+    assert calls == [None, 7]

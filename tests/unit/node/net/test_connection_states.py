@@ -13,11 +13,11 @@ from ottla.node.net.answers import CloseConnection, Pending
 from ottla.node.net.connection_states import READING_MOVES, SERVING_MOVES, Reading, Serving
 from ottla.node.net.gathered_answers import GatheredAnswers
 from ottla.node.net.receive_memory import ReceiveMemory
-from tests.unit.node.net.test_connection import Peer, frame, with_a_file_under_way
+from tests.unit.node.net.test_connection import Peer, advance_clock, frame, sending_file
 
 READY, BLOCKED, YIELDING, WAITING, HELD, THROTTLED, REFUSED, CLOSED = Serving
 ON, OFF, RESTING, STARVED = Reading
-SENSELESS = b"\xff" * 8
+MALFORMED = b"\xff" * 8
 THROTTLE_MS = 3_600_000
 LARGE = frame(bytes(100_000))
 
@@ -48,8 +48,8 @@ class Gathered(GatheredAnswers):
         self.after_sending()
 
 
-class Story(Peer):
-    """A peer whose node answers as the frame's first byte says, and whose states are recorded."""
+class ScriptedPeer(Peer):
+    """A peer whose node answers as the first byte after the API key of a frame says."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, memory: ReceiveMemory | None = None) -> None:
         self.gathered = Gathered(loop)
@@ -58,8 +58,8 @@ class Story(Peer):
         self.replicas: asyncio.Future[Any] = loop.create_future()
         self.listener.answer = self._answer
 
-    def _answer(self, asked: memoryview) -> Any:
-        match bytes(asked[2:3]):
+    def _answer(self, request: memoryview) -> Any:
+        match bytes(request[2:3]):
             case b"w":  # waits
                 return Pending(self.waiting, self._encode)
             case b"r":  # is carried out, and waits for replicas
@@ -69,8 +69,6 @@ class Story(Peer):
             case b"t":  # is beyond a quota
                 self.connection.throttle(THROTTLE_MS)
                 return [b"throttled"]
-            case b"f":  # fills what may be unsent
-                return [b"records", b"more"]
             case _:
                 return [b"."]
 
@@ -109,7 +107,7 @@ class Story(Peer):
         self.replicas.set_result(None)
         self.turn()
 
-    def goes(self) -> None:
+    def disconnects(self) -> None:
         self.connection.connection_lost(None)
 
 
@@ -125,115 +123,112 @@ def long_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(read_turn, "MAX_TURN_SECONDS", 3600.0)
 
 
-def many(story: Story) -> None:
-    story.asks(b"." * (connection_module.MAX_REQUESTS_PER_TURN + 1))
+def exceed_turn(peer: ScriptedPeer) -> None:
+    peer.asks(b"." * (connection_module.MAX_REQUESTS_PER_TURN + 1))
 
 
-def fill_and_wait(story: Story) -> None:
-    story.stops_reading_at_the_next_write()
-    story.asks(b".w")
+def wait_while_blocked(peer: ScriptedPeer) -> None:
+    peer.stops_reading_at_the_next_write()
+    peer.asks(b".w")
 
 
-def refuse_when_full(story: Story) -> None:
+def refuse_when_full(peer: ScriptedPeer) -> None:
     """Send a large frame that is refused: gathered answers are sent before it, and fill the transport."""
-    story.asks(b"r")
-    story.gathered.after_sending = story.stops_reading_answers
-    story.send(frame(b"\0\0x" + bytes(connection_module.LARGE_FRAME_BYTES)))
+    peer.asks(b"r")
+    peer.gathered.after_sending = peer.stops_reading_answers
+    peer.send(frame(b"\0\0x" + bytes(connection_module.LARGE_FRAME_BYTES)))
 
 
-def owe_and_ask_another(story: Story) -> None:
-    story.send(frame(b"\0\0r") + frame(b"\0\1."))
+def hold_behind_produce(peer: ScriptedPeer) -> None:
+    peer.send(frame(b"\0\0r") + frame(b"\0\1."))
 
 
-def throttled_when_owed(story: Story) -> None:
-    story.connection.throttle(THROTTLE_MS)
-    story.replicated()
+def throttle_and_replicate(peer: ScriptedPeer) -> None:
+    peer.connection.throttle(THROTTLE_MS)
+    peer.replicated()
 
 
-def time_is_over(story: Story) -> None:
-    later(story, THROTTLE_MS / 1_000 + 1)
+def end_throttle(peer: ScriptedPeer) -> None:
+    advance_clock(peer.loop, THROTTLE_MS / 1_000 + 1)
+    peer.turn()
 
 
-def later(story: Story, seconds: float) -> None:
-    """Let time pass on the loop."""
-    time = story.loop.time
-    story.loop.time = lambda: time() + seconds  # type: ignore[method-assign]
-    story.turn()
+def block_while_replicating(peer: ScriptedPeer) -> None:
+    peer.stops_reading_at_the_next_write()
+    peer.replicated()
 
 
-def blocked_by_what_was_owed(story: Story) -> None:
-    story.stops_reading_at_the_next_write()
-    story.replicated()
-
-
-MOVES: dict[tuple[Serving, Serving], tuple[Callable[[Story], Any], Callable[[Story], Any]]] = {
-    (READY, BLOCKED): (lambda story: None, Story.stops_reading_answers),
-    (READY, YIELDING): (lambda story: None, many),
-    (READY, WAITING): (lambda story: None, lambda story: story.asks(b"w")),
-    (READY, HELD): (lambda story: None, owe_and_ask_another),
-    (READY, REFUSED): (lambda story: story.asks(b"r"), lambda story: story.send(SENSELESS)),
-    (READY, CLOSED): (lambda story: None, lambda story: story.send(SENSELESS)),
-    (BLOCKED, READY): (Story.stops_reading_answers, Story.reads_answers),
-    (BLOCKED, WAITING): (lambda story: None, fill_and_wait),
-    (BLOCKED, REFUSED): (lambda story: None, refuse_when_full),
-    (BLOCKED, CLOSED): (Story.stops_reading_answers, Story.goes),
-    (YIELDING, READY): (many, Story.turn),
-    (YIELDING, BLOCKED): (lambda story: (many(story), story.stops_reading_answers()), Story.turn),
-    (YIELDING, CLOSED): (many, Story.goes),
-    (WAITING, READY): (lambda story: story.asks(b"w"), Story.answered),
+MOVES: dict[tuple[Serving, Serving], tuple[Callable[[ScriptedPeer], Any], Callable[[ScriptedPeer], Any]]] = {
+    (READY, BLOCKED): (lambda peer: None, ScriptedPeer.stops_reading_answers),
+    (READY, YIELDING): (lambda peer: None, exceed_turn),
+    (READY, WAITING): (lambda peer: None, lambda peer: peer.asks(b"w")),
+    (READY, HELD): (lambda peer: None, hold_behind_produce),
+    (READY, REFUSED): (lambda peer: peer.asks(b"r"), lambda peer: peer.send(MALFORMED)),
+    (READY, CLOSED): (lambda peer: None, lambda peer: peer.send(MALFORMED)),
+    (BLOCKED, READY): (ScriptedPeer.stops_reading_answers, ScriptedPeer.reads_answers),
+    (BLOCKED, WAITING): (lambda peer: None, wait_while_blocked),
+    (BLOCKED, REFUSED): (lambda peer: None, refuse_when_full),
+    (BLOCKED, CLOSED): (ScriptedPeer.stops_reading_answers, ScriptedPeer.disconnects),
+    (YIELDING, READY): (exceed_turn, ScriptedPeer.turn),
+    (YIELDING, BLOCKED): (lambda peer: (exceed_turn(peer), peer.stops_reading_answers()), ScriptedPeer.turn),
+    (YIELDING, CLOSED): (exceed_turn, ScriptedPeer.disconnects),
+    (WAITING, READY): (lambda peer: peer.asks(b"w"), ScriptedPeer.answered),
     (WAITING, BLOCKED): (
-        lambda story: (story.asks(b"w"), story.stops_reading_answers()),
-        Story.answered,
+        lambda peer: (peer.asks(b"w"), peer.stops_reading_answers()),
+        ScriptedPeer.answered,
     ),
-    (WAITING, WAITING): (lambda story: story.asks(b"w"), lambda story: story.answered("more")),
+    (WAITING, WAITING): (lambda peer: peer.asks(b"w"), lambda peer: peer.answered("more")),
     (WAITING, REFUSED): (
-        lambda story: story.asks(b"rw"),
-        lambda story: story.answered(CloseConnection("it is hopeless")),
+        lambda peer: peer.asks(b"rw"),
+        lambda peer: peer.answered(CloseConnection("it is hopeless")),
     ),
     (WAITING, CLOSED): (
-        lambda story: story.asks(b"w"),
-        lambda story: story.answered(CloseConnection("it is hopeless")),
+        lambda peer: peer.asks(b"w"),
+        lambda peer: peer.answered(CloseConnection("it is hopeless")),
     ),
-    (HELD, READY): (owe_and_ask_another, Story.replicated),
-    (HELD, BLOCKED): (owe_and_ask_another, blocked_by_what_was_owed),
-    (HELD, CLOSED): (owe_and_ask_another, Story.goes),
-    (READY, THROTTLED): (lambda story: None, lambda story: story.connection.throttle(THROTTLE_MS)),
+    (HELD, READY): (hold_behind_produce, ScriptedPeer.replicated),
+    (HELD, BLOCKED): (hold_behind_produce, block_while_replicating),
+    (HELD, CLOSED): (hold_behind_produce, ScriptedPeer.disconnects),
+    (READY, THROTTLED): (lambda peer: None, lambda peer: peer.connection.throttle(THROTTLE_MS)),
     (BLOCKED, THROTTLED): (
-        lambda story: (story.stops_reading_answers(), story.connection.throttle(THROTTLE_MS)),
-        Story.reads_answers,
+        lambda peer: (peer.stops_reading_answers(), peer.connection.throttle(THROTTLE_MS)),
+        ScriptedPeer.reads_answers,
     ),
-    (YIELDING, THROTTLED): (lambda story: (many(story), story.connection.throttle(THROTTLE_MS)), Story.turn),
+    (YIELDING, THROTTLED): (
+        lambda peer: (exceed_turn(peer), peer.connection.throttle(THROTTLE_MS)),
+        ScriptedPeer.turn,
+    ),
     (WAITING, THROTTLED): (
-        lambda story: (story.asks(b"w"), story.connection.throttle(THROTTLE_MS)),
-        Story.answered,
+        lambda peer: (peer.asks(b"w"), peer.connection.throttle(THROTTLE_MS)),
+        ScriptedPeer.answered,
     ),
-    (HELD, THROTTLED): (owe_and_ask_another, throttled_when_owed),
-    (THROTTLED, READY): (lambda story: story.asks(b"t"), time_is_over),
+    (HELD, THROTTLED): (hold_behind_produce, throttle_and_replicate),
+    (THROTTLED, READY): (lambda peer: peer.asks(b"t"), end_throttle),
     (THROTTLED, BLOCKED): (
-        lambda story: (story.asks(b"t"), story.stops_reading_answers()),
-        time_is_over,
+        lambda peer: (peer.asks(b"t"), peer.stops_reading_answers()),
+        end_throttle,
     ),
     (THROTTLED, REFUSED): (
-        lambda story: story.asks(b"rt"),
-        lambda story: story.connection.refuse("its bytes were changed on the way"),
+        lambda peer: peer.asks(b"rt"),
+        lambda peer: peer.connection.refuse("its bytes were changed on the way"),
     ),
-    (THROTTLED, CLOSED): (lambda story: story.asks(b"t"), Story.goes),
-    (REFUSED, CLOSED): (lambda story: story.asks(b"rx"), Story.replicated),
+    (THROTTLED, CLOSED): (lambda peer: peer.asks(b"t"), ScriptedPeer.disconnects),
+    (REFUSED, CLOSED): (lambda peer: peer.asks(b"rx"), ScriptedPeer.replicated),
 }
 
 
-class NotedTable:
+class RecordedTable:
     """The table of moves; it records the moves that are looked up."""
 
     def __init__(self) -> None:
         self.made: list[tuple[Serving, Serving]] = []
 
-    def __getitem__(self, state: Serving) -> "NotedMoves":
-        return NotedMoves(self, state)
+    def __getitem__(self, state: Serving) -> "RecordedMoves":
+        return RecordedMoves(self, state)
 
 
-class NotedMoves:
-    def __init__(self, table: NotedTable, state: Serving) -> None:
+class RecordedMoves:
+    def __init__(self, table: RecordedTable, state: Serving) -> None:
         self._table = table
         self._state = state
 
@@ -246,13 +241,13 @@ class NotedMoves:
 def test_each_move_of_the_table_is_made(
     loop: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch, state: Serving, to: Serving
 ) -> None:
-    story = Story(loop)
+    peer = ScriptedPeer(loop)
     prepare, make = MOVES[state, to]
-    prepare(story)
-    table = NotedTable()
+    prepare(peer)
+    table = RecordedTable()
     monkeypatch.setattr(connection_module, "SERVING_MOVES", table)
 
-    make(story)
+    make(peer)
 
     assert (state, to) in table.made
 
@@ -264,15 +259,15 @@ def test_a_move_that_the_table_does_not_have_is_a_bug(
     """Remove each move from the table in turn, and make it nevertheless."""
     failures: list[Exception] = []
     loop.set_exception_handler(lambda _, context: failures.append(context["exception"]))
-    story = Story(loop)
+    peer = ScriptedPeer(loop)
     prepare, make = MOVES[state, to]
-    prepare(story)
+    prepare(peer)
     monkeypatch.setattr(
         connection_module, "SERVING_MOVES", {**SERVING_MOVES, state: SERVING_MOVES[state] - {to}}
     )
 
     with pytest.raises(AssertionError, match=f"^{state.name} -> {to.name}"):
-        make(story)
+        make(peer)
         for failure in failures:  # in a callback of the loop
             raise failure
 
@@ -280,46 +275,46 @@ def test_a_move_that_the_table_does_not_have_is_a_bug(
 def test_a_held_request_is_served_when_nothing_is_owed_and_the_peer_reads(
     loop: asyncio.AbstractEventLoop,
 ) -> None:
-    story = Story(loop)
-    owe_and_ask_another(story)
-    blocked_by_what_was_owed(story)
-    assert story.connection.state is BLOCKED
-    assert story.transport.sent == [b"acknowledged"]
+    peer = ScriptedPeer(loop)
+    hold_behind_produce(peer)
+    block_while_replicating(peer)
+    assert peer.connection.state is BLOCKED
+    assert peer.transport.sent == [b"acknowledged"]
 
-    story.reads_answers()
+    peer.reads_answers()
 
-    assert story.transport.sent == [b"acknowledged", b"."]
+    assert peer.transport.sent == [b"acknowledged", b"."]
 
 
 def test_a_throttled_peer_has_its_answer_at_once_and_waits_with_its_next_request(
     loop: asyncio.AbstractEventLoop,
 ) -> None:
-    story = Story(loop)
-    story.asks(b"t.")
-    story.asks(b"..")
-    story.turn()
-    assert story.transport.sent == [b"throttled"]
-    assert story.connection.is_throttled and not story.transport.is_reading
+    peer = ScriptedPeer(loop)
+    peer.asks(b"t.")
+    peer.asks(b"..")
+    peer.turn()
+    assert peer.transport.sent == [b"throttled"]
+    assert peer.connection.is_throttled and not peer.transport.is_reading
 
-    time_is_over(story)
-    story.turn()
+    end_throttle(peer)
+    peer.turn()
 
-    assert b"".join(story.transport.sent) == b"throttled..."
-    assert not story.connection.is_throttled and story.transport.is_reading
+    assert b"".join(peer.transport.sent) == b"throttled..."
+    assert not peer.connection.is_throttled and peer.transport.is_reading
 
 
 def test_an_owed_answer_leaves_while_its_peer_is_throttled(loop: asyncio.AbstractEventLoop) -> None:
-    story = Story(loop)
-    story.asks(b"rt")
-    story.replicated()
+    peer = ScriptedPeer(loop)
+    peer.asks(b"rt")
+    peer.replicated()
 
-    assert b"".join(story.transport.sent) == b"acknowledgedthrottled" and story.connection.is_throttled
+    assert b"".join(peer.transport.sent) == b"acknowledgedthrottled" and peer.connection.is_throttled
 
 
 def test_the_end_of_a_throttled_peer_is_noticed(
     loop: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    quiet, busy = Story(loop), Story(loop)
+    quiet, busy = ScriptedPeer(loop), ScriptedPeer(loop)
     quiet.asks(b"t")
     assert not quiet.connection.eof_received()
 
@@ -327,7 +322,8 @@ def test_the_end_of_a_throttled_peer_is_noticed(
     busy.asks(b".")
     ends = {"peer_has_ended": lambda: True}
     monkeypatch.setattr(busy.transport, "get_extra_info", ends.get)
-    later(busy, throttle.LOOK_FOR_END_SECONDS)
+    advance_clock(loop, throttle.LOOK_FOR_END_SECONDS)
+    busy.turn()
 
     assert busy.transport.is_closed
 
@@ -335,35 +331,35 @@ def test_the_end_of_a_throttled_peer_is_noticed(
 def test_nothing_is_served_behind_a_file_that_is_not_sent_yet(
     loop: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    story = Story(loop)
-    story.asks(b".")
-    with with_a_file_under_way(story, monkeypatch) as sender:
-        story.asks(b".")
-        assert story.transport.sent == [b"."]
+    peer = ScriptedPeer(loop)
+    peer.asks(b".")
+    with sending_file(peer, monkeypatch) as sender:
+        peer.asks(b".")
+        assert peer.transport.sent == [b"."]
         sender.has_sent()
 
-        assert b"".join(story.transport.sent) == b".." and story.connection.state is READY
+        assert b"".join(peer.transport.sent) == b".." and peer.connection.state is READY
 
 
 def test_a_request_that_is_closed_while_its_answer_leaves_is_given_up(
     loop: asyncio.AbstractEventLoop,
 ) -> None:
     """The answers before the request exceed the memory of all unsent answers."""
-    story = Story(loop)
-    write = story.transport.writelines
+    peer = ScriptedPeer(loop)
+    write = peer.transport.writelines
 
     def end(buffers: list[bytes]) -> None:
         write(buffers)
-        story.connection.abort("its answers are not read while memory is scarce")
+        peer.connection.abort("its answers are not read while memory is scarce")
 
-    story.transport.writelines = end  # type: ignore[method-assign]
-    story.asks(b".w")
-    assert story.connection.state is CLOSED and not story.waiting.done()
+    peer.transport.writelines = end  # type: ignore[method-assign]
+    peer.asks(b".w")
+    assert peer.connection.state is CLOSED and not peer.waiting.done()
 
-    story.goes()
-    story.turn()
+    peer.disconnects()
+    peer.turn()
 
-    assert story.waiting.cancelled() and len(story.listener.complaints) == 1
+    assert peer.waiting.cancelled() and len(peer.listener.complaints) == 1
 
 
 # ---- reading -----------------------------------------------------------------------------------------------
@@ -372,62 +368,62 @@ def test_a_request_that_is_closed_while_its_answer_leaves_is_given_up(
 def test_a_read_behind_a_request_that_waits_is_the_last_until_it_is_answered(
     loop: asyncio.AbstractEventLoop,
 ) -> None:
-    story = Story(loop)
-    story.asks(b"w")
-    assert story.connection.reading is ON
+    peer = ScriptedPeer(loop)
+    peer.asks(b"w")
+    assert peer.connection.reading is ON
 
-    story.asks(b".")
-    assert story.connection.reading is OFF
-    story.answered()
+    peer.asks(b".")
+    assert peer.connection.reading is OFF
+    peer.answered()
 
-    assert story.connection.reading is ON
+    assert peer.connection.reading is ON
 
 
 def test_a_peer_that_sends_much_rests_and_is_read_again(
     loop: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(read_turn, "MAX_TURN_SECONDS", 0.0)
-    story = Story(loop)
-    taken = story.send(LARGE * 9)
-    assert taken < len(LARGE * 9) and story.connection.reading is RESTING
+    peer = ScriptedPeer(loop)
+    taken = peer.send(LARGE * 9)
+    assert taken < len(LARGE * 9) and peer.connection.reading is RESTING
 
-    story.turn()
+    peer.turn()
 
-    assert story.connection.reading is ON
+    assert peer.connection.reading is ON
 
 
 def test_a_connection_that_is_not_read_from_may_have_to_rest_as_well(
     loop: asyncio.AbstractEventLoop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    story = Story(loop)
-    story.send(LARGE)
-    story.turn()
-    story.connection.pause_writing()
-    story.listener.must_rest = lambda: True
-    story.send(LARGE[:40_000])
-    assert story.connection.reading is OFF
+    peer = ScriptedPeer(loop)
+    peer.send(LARGE)
+    peer.turn()
+    peer.connection.pause_writing()
+    peer.listener.must_pause = lambda: True
+    peer.send(LARGE[:40_000])
+    assert peer.connection.reading is OFF
 
-    story.listener.must_rest = lambda: False
-    story.reads_answers()
-    assert story.connection.reading is RESTING
+    peer.listener.must_pause = lambda: False
+    peer.reads_answers()
+    assert peer.connection.reading is RESTING
 
-    story.turn()
-    assert story.connection.reading is ON
+    peer.turn()
+    assert peer.connection.reading is ON
 
 
 def test_a_connection_without_memory_to_grow_is_read_again_when_there_is_some(
     loop: asyncio.AbstractEventLoop,
 ) -> None:
     memory = ReceiveMemory(100_000)
-    debtor, story = Story(loop, memory), Story(loop, memory)
-    debtor.send(frame(bytes(120_000))[:80_000])
+    overdrawn, peer = ScriptedPeer(loop, memory), ScriptedPeer(loop, memory)
+    overdrawn.send(frame(bytes(120_000))[:80_000])
 
-    story.send(frame(bytes(60_000))[:40_000])
-    assert story.connection.reading is STARVED
-    debtor.goes()
+    peer.send(frame(bytes(60_000))[:40_000])
+    assert peer.connection.reading is STARVED
+    overdrawn.disconnects()
 
-    assert story.connection.reading is ON
-    assert story.transport.is_reading
+    assert peer.connection.reading is ON
+    assert peer.transport.is_reading
 
 
 @pytest.mark.parametrize("reading", [OFF, RESTING])
@@ -435,23 +431,23 @@ def test_a_connection_that_is_not_read_from_may_lack_memory_when_it_could_be(
     loop: asyncio.AbstractEventLoop, reading: Reading
 ) -> None:
     memory = ReceiveMemory(100_000)
-    debtor, story = Story(loop, memory), Story(loop, memory)
-    debtor.send(frame(bytes(120_000))[:80_000])
-    story.connection.pause_writing()
-    story.send(frame(bytes(60_000))[:8192])
-    assert story.connection.reading is OFF
-    story.connection.reading = reading
+    overdrawn, peer = ScriptedPeer(loop, memory), ScriptedPeer(loop, memory)
+    overdrawn.send(frame(bytes(120_000))[:80_000])
+    peer.connection.pause_writing()
+    peer.send(frame(bytes(60_000))[:8192])
+    assert peer.connection.reading is OFF
+    peer.connection.reading = reading
 
-    story.reads_answers()
+    peer.reads_answers()
 
-    assert story.connection.reading is STARVED
+    assert peer.connection.reading is STARVED
 
 
 def test_a_closed_connection_is_not_read_from_again(loop: asyncio.AbstractEventLoop) -> None:
-    story = Story(loop)
-    story.asks(b"w.")
+    peer = ScriptedPeer(loop)
+    peer.asks(b"w.")
 
-    story.connection.close()
-    story.answered()
+    peer.connection.close()
+    peer.answered()
 
-    assert story.connection.reading is OFF and not story.transport.is_reading
+    assert peer.connection.reading is OFF and not peer.transport.is_reading

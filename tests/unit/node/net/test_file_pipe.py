@@ -31,7 +31,7 @@ def records(tmp_path: Path) -> FileRecords:
 
 
 @pytest.fixture
-def line() -> Iterator[tuple[socket.socket, socket.socket]]:
+def sockets() -> Iterator[tuple[socket.socket, socket.socket]]:
     ours, peer = socket.socketpair()
     ours.setblocking(False)
     peer.settimeout(10)
@@ -47,13 +47,14 @@ def received(peer: socket.socket, size: int) -> bytes:
 
 
 def is_empty(pipe: FilePipe, records: FileRecords) -> bool:
+    """Return True if the pipe takes as much as an empty one does."""
     return pipe.put(records, len(CONTENT)) > pipe.capacity_bytes - 3 * mmap.PAGESIZE
 
 
 def test_header_and_records_leave_together_in_their_order(
-    pipe: FilePipe, records: FileRecords, line: tuple[socket.socket, socket.socket]
+    pipe: FilePipe, records: FileRecords, sockets: tuple[socket.socket, socket.socket]
 ) -> None:
-    ours, peer = line
+    ours, peer = sockets
     taken = [pipe.put(b"header", 6), pipe.put(records, 10_000), pipe.put(memoryview(b"tail"), 4)]
 
     assert taken == [6, 10_000, 4]
@@ -72,9 +73,9 @@ def test_a_pipe_takes_nearly_a_megabyte_and_then_nothing(pipe: FilePipe, records
 
 
 def test_bytes_that_the_socket_does_not_take_are_dropped(
-    pipe: FilePipe, records: FileRecords, line: tuple[socket.socket, socket.socket]
+    pipe: FilePipe, records: FileRecords, sockets: tuple[socket.socket, socket.socket]
 ) -> None:
-    ours, peer = line
+    ours, peer = sockets
     held = pipe.put(records, len(CONTENT))
     sent = pipe.empty_into(ours.fileno(), is_more=True)
     assert 0 < sent < held, "a socket of a few hundred kilobytes"
@@ -89,9 +90,9 @@ def test_bytes_that_the_socket_does_not_take_are_dropped(
 
 
 def test_a_pipe_is_empty_after_a_peer_that_is_gone(
-    pipe: FilePipe, records: FileRecords, line: tuple[socket.socket, socket.socket]
+    pipe: FilePipe, records: FileRecords, sockets: tuple[socket.socket, socket.socket]
 ) -> None:
-    ours, peer = line
+    ours, peer = sockets
     peer.close()
     pipe.put(records, 10_000)
     with pytest.raises(BrokenPipeError):
@@ -112,14 +113,14 @@ def test_a_file_that_ends_too_early_is_an_error(pipe: FilePipe, records: FileRec
 
 
 def test_a_user_that_may_have_no_large_pipe_gets_a_small_one(
-    records: FileRecords, line: tuple[socket.socket, socket.socket], monkeypatch: pytest.MonkeyPatch
+    records: FileRecords, sockets: tuple[socket.socket, socket.socket], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("fcntl.fcntl", refusing(capacity_bytes=64 * 1024))
     pipe = FilePipe()
     taken = pipe.put(records, len(CONTENT))
 
     assert 0 < taken <= 64 * 1024
-    assert pipe.empty_into(line[0].fileno(), is_more=True) == taken
+    assert pipe.empty_into(sockets[0].fileno(), is_more=True) == taken
     pipe.close()
 
 

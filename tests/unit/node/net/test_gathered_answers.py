@@ -52,7 +52,7 @@ class Turns:
         self.loop.run_until_complete(asyncio.sleep(0))
 
     def try_one(self) -> None:
-        """Send so many answers that the next turn is tried."""
+        """Send as many answers as are sent at once before gathering is tried for a turn."""
         for _ in range(TRY_EVERY):
             assert self.answer(1) == 1
         self.log.clear()
@@ -122,7 +122,7 @@ def test_awaited_answers_are_sent_before_those_of_the_requests_that_brought_the_
     producer, consumer = turns.senders[:2]
     turns.loop.call_soon(turns.gathered.send_awaited, consumer, b"news")
 
-    turns.gathered.news()
+    turns.gathered.gather_until_answered()
     turns.gathered.send(producer, b"taken")  # type: ignore[arg-type]
     assert not turns.log
     turns.end()
@@ -135,7 +135,7 @@ def wake(turns: Turns, *senders: Sender) -> None:
     """Answer awaited requests by callbacks of the loop, as an append does."""
     for sender in senders:
         turns.loop.call_soon(turns.gathered.send_awaited, sender, b"news")
-        turns.gathered.news()
+        turns.gathered.gather_until_answered()
 
 
 @pytest.mark.parametrize("consumers", range(1, MAX_AHEAD + 3))
@@ -191,7 +191,7 @@ def test_a_transport_that_fails_does_not_hold_up_those_after_it(turns: Turns) ->
         raise RuntimeError
 
     turns.loop.set_exception_handler(lambda loop, context: None)
-    turns.gathered.news()
+    turns.gathered.gather_until_answered()
     turns.senders[0].write = fail  # type: ignore[assignment, method-assign]
     turns.answer(1)
     turns.end()
@@ -203,7 +203,7 @@ def test_a_transport_that_fails_does_not_hold_up_those_after_it(turns: Turns) ->
 def test_an_awaited_answer_is_sent_after_earlier_answers_to_the_same_connection(turns: Turns) -> None:
     first, second = turns.senders[:2]
 
-    turns.gathered.news()
+    turns.gathered.gather_until_answered()
     turns.gathered.send(first, b"another's")  # type: ignore[arg-type]
     turns.gathered.send(second, b"earlier")  # type: ignore[arg-type]
     turns.gathered.send_awaited(second, b"news")  # type: ignore[arg-type]
@@ -213,7 +213,7 @@ def test_an_awaited_answer_is_sent_after_earlier_answers_to_the_same_connection(
 
 def test_a_turn_with_news_does_not_count_as_a_tried_turn(turns: Turns) -> None:
     turns.answer(1)
-    turns.gathered.news()
+    turns.gathered.gather_until_answered()
     turns.end()
 
     assert [turns.answer(1) for _ in range(TRY_EVERY - 1)] == [1] * (TRY_EVERY - 1)
@@ -249,7 +249,9 @@ def test_gathered_answers_are_sent_before_the_connection_is_closed(peer: Peer) -
 
 
 def test_answers_that_are_too_large_to_be_kept_leave_in_their_order(peer: Peer) -> None:
-    peer.listener.answer = lambda asked: [bytes(asked)] if len(asked) < 9 else [bytes(asked), bytes(20_000)]
+    peer.listener.answer = lambda request: (
+        [bytes(request)] if len(request) < 9 else [bytes(request), bytes(20_000)]
+    )
 
     peer.send(frame(b"one") + frame(b"the second"))
 
@@ -272,15 +274,15 @@ def test_a_connection_that_waits_is_answered_first(loop: asyncio.AbstractEventLo
     gathered = GatheredAnswers(loop)
     consumer, producer = Peer(loop, gathered=gathered), Peer(loop, gathered=gathered)
     found = loop.create_future()
-    consumer.listener.answer = lambda asked: Pending(found, lambda result: [result])
+    consumer.listener.answer = lambda request: Pending(found, lambda result: [result])
     order: list[str] = []
     for name, one in (("consumer", consumer), ("producer", producer)):
         one.transport.write = lambda data, name=name: order.append(name)  # type: ignore[method-assign]
     consumer.send(frame(b"anything new?"))
 
-    def append(asked: memoryview) -> list[bytes]:
+    def append(request: memoryview) -> list[bytes]:
         found.set_result(b"news")
-        gathered.news()
+        gathered.gather_until_answered()
         return [b"taken"]
 
     producer.listener.answer = append  # type: ignore[assignment]

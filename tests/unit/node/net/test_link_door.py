@@ -10,7 +10,7 @@ import pytest
 from ottla.metadata_raft.image import Endpoint
 from ottla.metadata_raft.raft_guard import Peer
 from ottla.metadata_raft.raft_handshake import LINK, LINK_PROTOCOL, NONCE_BYTES, QUESTION, LinkIdentity, hello
-from ottla.metadata_raft.raft_strangers import MAX_STRANGERS
+from ottla.metadata_raft.raft_pending_links import MAX_PENDING_LINKS
 from ottla.node.net import link_door
 from ottla.node.net.arrivals import give_to
 from ottla.node.net.link_door import MAX_OPENING_BYTES, LinkDoor, begins_link
@@ -53,12 +53,14 @@ def request(api_key: int) -> bytes:
         (request(18), True, False),
     ],
 )
-def test_the_first_bytes_tell_a_link_from_a_request(begin: bytes, has_tls: bool, is_link: bool) -> None:
-    told = [begins_link(memoryview(begin)[:count], has_tls=has_tls) for count in range(len(begin) + 1)]
-    known = [one for one in told if one is not None]
+def test_the_first_bytes_distinguish_a_link_from_a_request(
+    begin: bytes, has_tls: bool, is_link: bool
+) -> None:
+    found = [begins_link(memoryview(begin)[:count], has_tls=has_tls) for count in range(len(begin) + 1)]
+    known = [one for one in found if one is not None]
 
     assert known and set(known) == {is_link}, "it is known once, and never anything else"
-    assert told[0] is None
+    assert found[0] is None
 
 
 def test_a_record_with_an_impossible_length_is_recognized_when_the_buffer_is_full() -> None:
@@ -129,20 +131,40 @@ def test_a_request_is_served_with_its_early_bytes_and_a_link_is_given_away_with_
     asyncio.run(scene())
 
 
-def test_silent_connections_are_closed_and_many_of_one_address_push_each_other_out(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_silent_connections_are_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(link_door, "OPENING_SECONDS", 0.3)
 
     async def scene() -> None:
         served = Served()
         address = await served.start()
-        crowd = [await asyncio.open_connection(*address) for _ in range(MAX_STRANGERS + 1)]
-        for reader, writer in crowd:
+        connections = [await asyncio.open_connection(*address) for _ in range(3)]
+        for reader, writer in connections:
             assert await asyncio.wait_for(reader.read(), 30) == b""
             writer.close()
 
         assert len(served.door) == 0
+        served.server.close()
+
+    asyncio.run(scene())
+
+
+def test_many_silent_connections_of_one_address_push_the_oldest_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(link_door, "OPENING_SECONDS", 3_600.0)
+
+    async def scene() -> None:
+        served = Served()
+        address = await served.start()
+        connections = [await asyncio.open_connection(*address) for _ in range(MAX_PENDING_LINKS + 1)]
+
+        (oldest, _), *others = connections
+        assert await asyncio.wait_for(oldest.read(), 30) == b""
+        assert len(served.door) == MAX_PENDING_LINKS
+        assert not any(reader.at_eof() for reader, _ in others)
+
+        served.door.close()
+        for reader, writer in connections:
+            assert await asyncio.wait_for(reader.read(), 30) == b""
+            writer.close()
         served.server.close()
 
     asyncio.run(scene())

@@ -24,7 +24,7 @@ from ottla.node.net.receive_memory import ReceiveMemory
 from ottla.node.net.server_tls import ListenerTls, ServerTls
 from ottla.node.wire.api_keys import ApiKey
 from ottla.node.wire.peer_api import PeerApi
-from tests.unit.node.stand_ins import Timers
+from tests.unit.node.fakes import Timers
 
 
 def listener(
@@ -116,7 +116,7 @@ def test_an_ipv4_client_of_a_dual_stack_socket_is_named_as_one() -> None:
 
 
 def test_a_connection_whose_client_has_reset_it_is_closed_unserved() -> None:
-    """Its address is unknown, by which limits and ACLs judge it; what it had sent could still be read."""
+    """Limits and ACLs need its address, which is unknown; the bytes that it had sent could still be read."""
     connection, transport = Connection(listener()), Transport(client=None)
 
     connection.connection_made(transport)
@@ -219,10 +219,10 @@ def test_the_programs_of_this_machine_are_let_in_beyond_the_limit_up_to_a_number
     local = [connect(to, "127.0.0.1") for _ in range(MAX_LOCAL)]
     _, one_more = connect(to, "127.0.0.1")
     local[0][0].connection_lost(None)
-    _, in_its_place = connect(to, "127.0.0.1")
+    _, successor = connect(to, "127.0.0.1")
 
     assert not any(transport.is_aborted for _, transport in local)
-    assert one_more.is_aborted and not in_its_place.is_aborted
+    assert one_more.is_aborted and not successor.is_aborted
 
 
 def test_an_administrators_program_has_room_for_its_second_connection() -> None:
@@ -266,8 +266,8 @@ def test_a_peer_is_let_in_beyond_the_limit_when_it_proves_itself_in_time() -> No
 def test_a_connection_beyond_the_limit_that_proves_nothing_in_time_is_closed() -> None:
     to, timers = full_listener_for_peers()
 
-    stranger, transport = connect(to)
-    _send(stranger, frame(ApiKey.API_VERSIONS))
+    unproven, transport = connect(to)
+    _send(unproven, frame(ApiKey.API_VERSIONS))
     assert not transport.is_aborted
     timers.pending[0].run()
 
@@ -378,7 +378,7 @@ def test_a_flood_of_bad_connections_is_logged_in_few_lines(caplog: pytest.LogCap
 
     with caplog.at_level(logging.WARNING):
         for _ in range(1000):
-            to.complain(connection.info, "it is bad")
+            to.log_rejected(connection.info, "it is bad")
 
     assert len(caplog.records) == MAX_OF_ADDRESS
 
@@ -478,16 +478,17 @@ def test_a_user_who_logs_in_beyond_the_limit_is_served_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "is_let_in"), [(ssl.CERT_NONE, False), (ssl.CERT_OPTIONAL, True), (ssl.CERT_REQUIRED, True)]
+    ("verify_mode", "is_let_in"),
+    [(ssl.CERT_NONE, False), (ssl.CERT_OPTIONAL, True), (ssl.CERT_REQUIRED, True)],
 )
 def test_with_tls_alone_a_client_that_may_show_a_certificate_is_let_in_beyond_the_limit(
-    asked: ssl.VerifyMode, is_let_in: bool
+    verify_mode: ssl.VerifyMode, is_let_in: bool
 ) -> None:
     to, context = (
         listener(ConnectionQuota(ConnectionLimits(max_connections=1))),
         ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER),
     )
-    context.verify_mode = asked
+    context.verify_mode = verify_mode
     to.tls = ListenerTls(ServerTls(context, lambda certificate: "User:anybody"))
     connect(to)
 
@@ -515,12 +516,12 @@ def test_administrators_beyond_the_limit_are_few() -> None:
     for connection, _ in kept:
         _send(connection, frame(ApiKey.METADATA))
     kept[0][0].connection_lost(None)
-    in_its_place, in_its_transport = log_in(to, ADMINISTRATOR)
-    _send(in_its_place, frame(ApiKey.METADATA))
+    successor, successor_transport = log_in(to, ADMINISTRATOR)
+    _send(successor, frame(ApiKey.METADATA))
 
     assert transport.is_aborted
     assert not any(one.is_aborted for _, one in kept)
-    assert not in_its_transport.is_aborted
+    assert not successor_transport.is_aborted
 
 
 def test_many_connections_that_may_log_in_push_no_peer_out() -> None:
@@ -530,33 +531,33 @@ def test_many_connections_that_may_log_in_push_no_peer_out() -> None:
     of_peers.loop = Timers().loop
     _, peer = connect(of_peers)
 
-    crowd = [connect(of_clients, f"10.0.1.{number}")[1] for number in range(MAX_UNPROVEN + 2)]
+    connections = [connect(of_clients, f"10.0.1.{number}")[1] for number in range(MAX_UNPROVEN + 2)]
 
     assert not peer.is_aborted
-    assert [one.is_aborted for one in crowd] == [True, True] + [False] * MAX_UNPROVEN
+    assert [one.is_aborted for one in connections] == [True, True] + [False] * MAX_UNPROVEN
 
 
 def test_many_connections_of_one_address_push_each_other_out_while_an_administrator_logs_in() -> None:
     to, _ = full_listener_with_logins()
     administrator, transport = connect(to, "10.9.9.9")
 
-    crowd = [connect(to, "10.0.0.2")[1] for _ in range(3 * MAX_UNPROVEN)]
+    connections = [connect(to, "10.0.0.2")[1] for _ in range(3 * MAX_UNPROVEN)]
     administrator.identify(ADMINISTRATOR)
     administrator.serve_after_login(to.service)
     _send(administrator, frame(ApiKey.METADATA))
 
     assert not transport.is_aborted
-    assert [one.is_aborted for one in crowd].count(False) == MAX_LOGGING_IN
+    assert [one.is_aborted for one in connections].count(False) == MAX_LOGGING_IN
 
 
 def test_many_connections_of_one_address_push_each_other_out_at_a_listener_for_peers() -> None:
     to, _ = full_listener_for_peers()
     _, peer = connect(to, "10.9.9.9")
 
-    crowd = [connect(to, "10.0.0.2")[1] for _ in range(2 * MAX_UNPROVEN)]
+    connections = [connect(to, "10.0.0.2")[1] for _ in range(2 * MAX_UNPROVEN)]
 
     assert not peer.is_aborted
-    assert [one.is_aborted for one in crowd].count(False) == MAX_UNPROVEN - 1
+    assert [one.is_aborted for one in connections].count(False) == MAX_UNPROVEN - 1
 
 
 def test_rights_that_everyone_has_make_no_administrator() -> None:

@@ -22,7 +22,7 @@ SERVED = [
 
 
 class FakeNode:
-    """Answers ApiVersions; of other requests it keeps the frame and sends the result of `answer`."""
+    """Answers ApiVersions, and other requests with the result of `answer`; records each API and version."""
 
     def __init__(self, *, max_api_versions: int = 4) -> None:
         self.max_api_versions = max_api_versions
@@ -64,21 +64,21 @@ class FakeNode:
             writer.close()
 
 
-def with_node(node: FakeNode, story: Callable[[PeerClient], Awaitable[T]]) -> T:
+def with_node(node: FakeNode, scenario: Callable[[PeerClient], Awaitable[T]]) -> T:
     async def run() -> T:
         server = await asyncio.start_server(node.serve, "127.0.0.1", 0)
         async with server:
             port = server.sockets[0].getsockname()[1]
             client = await PeerClient.connect("127.0.0.1", port, client_id="test", timeout_s=5)
             try:
-                return await story(client)
+                return await scenario(client)
             finally:
                 await client.close()
 
     return asyncio.run(run())
 
 
-def test_speaks_the_highest_version_that_both_know() -> None:
+def test_a_request_has_the_highest_version_that_both_ends_know() -> None:
     node = FakeNode()
 
     response = with_node(node, lambda client: client.request(MetadataRequest(topics=[]), MetadataResponse))
@@ -120,29 +120,29 @@ def test_pipelined_requests_get_their_own_answers() -> None:
         codec.encode_response(api, version, number, MetadataResponse(controller_id=number))
     )
 
-    async def story(client: PeerClient) -> list[int]:
+    async def scenario(client: PeerClient) -> list[int]:
         async with asyncio.TaskGroup() as tasks:
-            asked = [
+            requests = [
                 tasks.create_task(client.request(MetadataRequest(topics=[]), MetadataResponse))
                 for _ in range(20)
             ]
-        return [task.result().controller_id for task in asked]
+        return [task.result().controller_id for task in requests]
 
-    assert with_node(node, story) == list(range(1, 21))
+    assert with_node(node, scenario) == list(range(1, 21))
 
 
 def test_silence_is_a_timeout_and_ends_the_connection() -> None:
     node = FakeNode()
     node.answer = lambda api, version, number: b""
 
-    async def story(client: PeerClient) -> None:
+    async def scenario(client: PeerClient) -> None:
         with pytest.raises(KafkaError) as raised:
             await client.request(MetadataRequest(topics=[]), MetadataResponse, timeout_s=0.02)
         assert raised.value.code is ErrorCode.REQUEST_TIMED_OUT
         await asyncio.sleep(0)
         assert not client.is_open
 
-    with_node(node, story)
+    with_node(node, scenario)
 
 
 @pytest.mark.parametrize("before", [1, MAX_IN_FLIGHT], ids=["under way", "waiting for its turn"])
@@ -150,20 +150,20 @@ def test_the_shortest_time_of_all_ends_the_connection(before: int) -> None:
     node = FakeNode()
     node.answer = lambda api, version, number: b""
 
-    async def story(client: PeerClient) -> None:
-        patient = [ask(client, 60) for _ in range(before)]
+    async def scenario(client: PeerClient) -> None:
+        waiting = [ask(client, 60) for _ in range(before)]
         await asyncio.sleep(0)
-        outcomes = await asyncio.gather(*patient, ask(client, 0.02), return_exceptions=True)
+        outcomes = await asyncio.gather(*waiting, ask(client, 0.02), return_exceptions=True)
         assert {str(one) for one in outcomes} == {str(outcomes[-1])}
         assert "did not answer Metadata within 0.02 s" in str(outcomes[-1])
 
-    with_node(node, story)
+    with_node(node, scenario)
 
 
 def test_a_deadline_whose_request_was_answered_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     node = FakeNode()
 
-    async def story(client: PeerClient) -> None:
+    async def scenario(client: PeerClient) -> None:
         await ask(client, 30)
         node.answer = lambda api, version, number: b""
         later = ask(client, 60)
@@ -176,23 +176,23 @@ def test_a_deadline_whose_request_was_answered_ends_nothing(monkeypatch: pytest.
         assert client.is_open and not later.done()
         later.cancel()
 
-    with_node(node, story)
+    with_node(node, scenario)
 
 
 def test_a_connection_whose_request_was_cancelled_is_closed_at_once() -> None:
     node = FakeNode()
 
-    async def story(client: PeerClient) -> None:
+    async def scenario(client: PeerClient) -> None:
         cancelled = ask(client, 60)
         await asyncio.sleep(0)
         seen = []
         cancelled.cancel()
-        asyncio.get_running_loop().call_soon(lambda: seen.append(client.is_open))  # in the turn of the end
+        asyncio.get_running_loop().call_soon(lambda: seen.append(client.is_open))  # as the task ends
         await asyncio.gather(cancelled, return_exceptions=True)
 
         assert seen == [False]
 
-    with_node(node, story)
+    with_node(node, scenario)
 
 
 def ask(client: PeerClient, timeout_s: float) -> "asyncio.Task[MetadataResponse]":
@@ -214,12 +214,12 @@ def test_bytes_that_are_no_answer_end_the_connection(answer: bytes) -> None:
     node = FakeNode()
     node.answer = lambda api, version, number: answer
 
-    async def story(client: PeerClient) -> ErrorCode:
+    async def scenario(client: PeerClient) -> ErrorCode:
         with pytest.raises(KafkaError) as raised:
             await client.request(MetadataRequest(topics=[]), MetadataResponse, timeout_s=5)
         return raised.value.code
 
-    assert with_node(node, story) is ErrorCode.INVALID_REQUEST
+    assert with_node(node, scenario) is ErrorCode.INVALID_REQUEST
 
 
 def test_a_refused_connection_says_so() -> None:
@@ -242,13 +242,13 @@ def test_a_refused_connection_says_so() -> None:
     ],
 )
 def test_a_server_that_is_no_node_is_named_by_its_protocol(answer: bytes, words: str) -> None:
-    async def stranger(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read(1)
         writer.write(answer)
         writer.close()
 
     async def run() -> str:
-        server = await asyncio.start_server(stranger, "127.0.0.1", 0)
+        server = await asyncio.start_server(serve, "127.0.0.1", 0)
         async with server:
             port = server.sockets[0].getsockname()[1]
             with pytest.raises(KafkaError) as refused:

@@ -16,7 +16,6 @@ from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.metadata_raft.image import ScramCredential
 from ottla.metadata_raft.scram import ScramMechanism, keys_of
 from ottla.node.client.cluster_client import Client
-from ottla.node.net import peer_client
 from ottla.node.net.peer_client import MAX_IN_FLIGHT, PeerClient
 from ottla.node.secure_client.client_security import ClientSecurity, SaslLogin, read_client_security
 from ottla.node.security.sasl.sasl_error import SaslError
@@ -101,7 +100,7 @@ class LoginNode:
 
 
 def with_node(
-    story: Callable[[LoginNode, int], Awaitable[T]],
+    scenario: Callable[[LoginNode, int], Awaitable[T]],
     *,
     tls: ssl.SSLContext | None = None,
     lifetime_ms: int = 0,
@@ -109,7 +108,7 @@ def with_node(
     async def run() -> T:
         node = LoginNode(lifetime_ms=lifetime_ms)
         async with await asyncio.start_server(node.serve, "127.0.0.1", 0, ssl=tls) as server:
-            return await story(node, server.sockets[0].getsockname()[1])
+            return await scenario(node, server.sockets[0].getsockname()[1])
 
     return asyncio.run(run())
 
@@ -118,14 +117,14 @@ async def connect(port: int, security: ClientSecurity, host: str = "127.0.0.1") 
     return await PeerClient.connect(host, port, client_id="test", timeout_s=10, security=security)
 
 
-def refused(port_security: ClientSecurity, *, tls: ssl.SSLContext | None = None) -> KafkaError:
-    async def story(node: LoginNode, port: int) -> KafkaError:
+def refused(security: ClientSecurity, *, tls: ssl.SSLContext | None = None) -> KafkaError:
+    async def scenario(node: LoginNode, port: int) -> KafkaError:
         with pytest.raises(KafkaError) as error:
-            client = await connect(port, port_security)
+            client = await connect(port, security)
             await client.request(MetadataRequest(), MetadataResponse)
         return error.value
 
-    return with_node(story, tls=tls)
+    return with_node(scenario, tls=tls)
 
 
 @pytest.fixture(scope="module")
@@ -149,14 +148,14 @@ def trusting(ca: trustme.CA, **more: str) -> ClientSecurity:
 
 
 def test_a_login_comes_before_the_first_request() -> None:
-    async def story(node: LoginNode, port: int) -> list[ApiKey]:
+    async def scenario(node: LoginNode, port: int) -> list[ApiKey]:
         client = await connect(port, ClientSecurity(login=LOGIN))
         assert (await client.request(MetadataRequest(), MetadataResponse)).controller_id == 7
         await client.close()
         return node.seen
 
     login = [ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE, ApiKey.SASL_AUTHENTICATE]
-    assert with_node(story) == [ApiKey.API_VERSIONS, *login, ApiKey.METADATA]
+    assert with_node(scenario) == [ApiKey.API_VERSIONS, *login, ApiKey.METADATA]
 
 
 def test_a_wrong_password_is_reported_with_user_and_node() -> None:
@@ -175,7 +174,7 @@ def test_a_client_without_a_login_gets_an_error_that_one_may_be_needed() -> None
 
 
 def test_a_cluster_that_needs_a_login_is_asked_twice_and_not_for_all_of_the_time() -> None:
-    async def story(node: LoginNode, port: int) -> int:
+    async def scenario(node: LoginNode, port: int) -> int:
         async def dial(host: str, port: int, *, client_id: str, timeout_s: float) -> PeerClient:
             return await PeerClient.connect(
                 host, port, client_id=client_id, timeout_s=timeout_s, security=ClientSecurity()
@@ -186,13 +185,13 @@ def test_a_cluster_that_needs_a_login_is_asked_twice_and_not_for_all_of_the_time
                 await client.retry(lambda: client.refresh([]))
         return node.seen.count(ApiKey.METADATA)
 
-    assert with_node(story) == 2
+    assert with_node(scenario) == 2
 
 
 def test_a_login_is_renewed_after_what_is_under_way_and_before_what_comes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async def story(node: LoginNode, port: int) -> list[ApiKey]:
+    async def scenario(node: LoginNode, port: int) -> list[ApiKey]:
         client = await connect(port, ClientSecurity(login=LOGIN))
         node.held.clear()
         under_way = [
@@ -211,7 +210,7 @@ def test_a_login_is_renewed_after_what_is_under_way_and_before_what_comes(
         await client.close()
         return node.seen
 
-    seen = with_node(story, lifetime_ms=3_600_000)
+    seen = with_node(scenario, lifetime_ms=3_600_000)
 
     begin = seen.index(ApiKey.SASL_HANDSHAKE)
     assert set(seen[:begin]) <= {ApiKey.METADATA}
@@ -220,44 +219,44 @@ def test_a_login_is_renewed_after_what_is_under_way_and_before_what_comes(
 
 
 def test_the_lifetime_of_a_login_decides_when_it_is_renewed() -> None:
-    async def story(node: LoginNode, port: int) -> tuple[float, float]:
+    async def scenario(node: LoginNode, port: int) -> tuple[float, float]:
         client = await connect(port, ClientSecurity(login=LOGIN))
         found = client.renew_login_at, asyncio.get_running_loop().time()
         await client.close()
         return found
 
-    renew_at, now = with_node(story, lifetime_ms=1_000_000)
+    renew_at, now = with_node(scenario, lifetime_ms=1_000_000)
 
     assert 700 < renew_at - now < 850
-    assert with_node(story)[0] == float("inf")
+    assert with_node(scenario)[0] == float("inf")
 
 
 def test_tls_checks_the_authority_and_the_name(ca: trustme.CA) -> None:
-    async def story(node: LoginNode, port: int) -> int:
+    async def scenario(node: LoginNode, port: int) -> int:
         security = ClientSecurity(tls=trusting(ca).tls, login=LOGIN)
         client = await connect(port, security)
         response = await client.request(MetadataRequest(), MetadataResponse)
         await client.close()
         return response.controller_id
 
-    assert with_node(story, tls=server_context(ca, "127.0.0.1")) == 7
+    assert with_node(scenario, tls=server_context(ca, "127.0.0.1")) == 7
 
-    stranger = refused(trusting(trustme.CA()), tls=server_context(ca, "127.0.0.1"))
+    untrusted = refused(trusting(trustme.CA()), tls=server_context(ca, "127.0.0.1"))
     other_name = refused(trusting(ca), tls=server_context(ca, "node-1"))
-    assert {stranger.code, other_name.code} == {ErrorCode.INVALID_CONFIG}
-    assert "is not trusted" in stranger.detail and "set ssl.truststore.location" in stranger.detail
+    assert {untrusted.code, other_name.code} == {ErrorCode.INVALID_CONFIG}
+    assert "is not trusted" in untrusted.detail and "set ssl.truststore.location" in untrusted.detail
     assert "not valid for '127.0.0.1'" in other_name.detail and "advertised.listeners" in other_name.detail
 
 
 def test_a_name_is_not_checked_where_the_algorithm_is_empty(ca: trustme.CA) -> None:
     unchecked = trusting(ca, ssl_endpoint_identification_algorithm="")
 
-    async def story(node: LoginNode, port: int) -> int:
+    async def scenario(node: LoginNode, port: int) -> int:
         client = await connect(port, ClientSecurity(tls=unchecked.tls, login=LOGIN))
         await client.close()
         return 1
 
-    assert with_node(story, tls=server_context(ca, "node-1")) == 1
+    assert with_node(scenario, tls=server_context(ca, "node-1")) == 1
     assert "not trusted" in refused(unchecked, tls=server_context(trustme.CA(), "node-1")).detail
 
 
@@ -281,7 +280,7 @@ def test_the_alert_of_a_node_that_requires_a_certificate_is_reported(ca: trustme
             while socket.socket.recv(ended, 4096):  # otherwise the end would be a reset, without the alert
                 pass
 
-    async def story(port: int) -> KafkaError:
+    async def scenario(port: int) -> KafkaError:
         with pytest.raises(KafkaError) as error:
             await connect(port, trusting(ca))
         return error.value
@@ -289,7 +288,7 @@ def test_the_alert_of_a_node_that_requires_a_certificate_is_reported(ca: trustme
     with socket.create_server(("127.0.0.1", 0)) as listening:
         thread = threading.Thread(target=serve, args=(listening,))
         thread.start()
-        error = asyncio.run(story(listening.getsockname()[1]))
+        error = asyncio.run(scenario(listening.getsockname()[1]))
         thread.join()
 
     assert error.code is ErrorCode.INVALID_CONFIG and "set ssl.keystore.location" in error.detail
@@ -299,13 +298,13 @@ def test_a_certificate_of_the_client_is_shown(ca: trustme.CA, tmp_path: Path) ->
     own = tmp_path / "own.pem"
     ca.issue_cert("anna").private_key_and_cert_chain_pem.write_to_path(str(own))
 
-    async def story(node: LoginNode, port: int) -> int:
+    async def scenario(node: LoginNode, port: int) -> int:
         tls = trusting(ca, ssl_keystore_location=str(own)).tls
         client = await connect(port, ClientSecurity(tls=tls, login=LOGIN))
         await client.close()
         return 1
 
-    assert with_node(story, tls=server_context(ca, "127.0.0.1", asks=True)) == 1
+    assert with_node(scenario, tls=server_context(ca, "127.0.0.1", asks=True)) == 1
     nowhere = trusting(ca, ssl_keystore_location=str(tmp_path / "none.pem"))
     assert "none.pem cannot be used: No such file" in refused(nowhere).detail
 
@@ -315,25 +314,24 @@ def test_a_plaintext_client_of_a_listener_with_tls_gets_an_error_that_says_so(ca
 
 
 def test_nodes_that_dial_each_other_report_only_lost_connections() -> None:
-    async def story(node: LoginNode, port: int) -> ErrorCode:
+    async def scenario(node: LoginNode, port: int) -> ErrorCode:
         client = await PeerClient.connect("127.0.0.1", port, client_id="test", timeout_s=10)
         with pytest.raises(KafkaError) as error:
             await client.request(MetadataRequest(), MetadataResponse)
         return error.value.code
 
-    assert with_node(story) is ErrorCode.NETWORK_EXCEPTION
-    assert peer_client.DEFAULT_TIMEOUT_S > 0
+    assert with_node(scenario) is ErrorCode.NETWORK_EXCEPTION
 
 
 def test_no_password_is_sent_to_a_server_whose_certificate_is_not_a_nodes(ca: trustme.CA) -> None:
     """The certificate may be signed by the same authority, as are those of all programs of a company."""
-    asked: list[frozenset[str]] = []
+    checked: list[frozenset[str]] = []
 
     def refuse(names: frozenset[str]) -> None:
-        asked.append(names)
+        checked.append(names)
         raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED, "no node")
 
-    async def story(node: LoginNode, port: int) -> list[ApiKey]:
+    async def scenario(node: LoginNode, port: int) -> list[ApiKey]:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         ca.configure_trust(context)
         context.check_hostname = False
@@ -350,4 +348,4 @@ def test_no_password_is_sent_to_a_server_whose_certificate_is_not_a_nodes(ca: tr
         await asyncio.sleep(0.02)
         return node.seen
 
-    assert with_node(story, tls=server_context(ca, "mallory")) == [] and "mallory" in asked[0]
+    assert with_node(scenario, tls=server_context(ca, "mallory")) == [] and "mallory" in checked[0]

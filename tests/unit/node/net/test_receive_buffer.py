@@ -5,8 +5,8 @@ import struct
 import pytest
 
 from ottla.node.net.receive_buffer import (
-    IMPOSSIBLE,
     INITIAL_BUFFER_BYTES,
+    INVALID_LENGTH,
     LARGE_FRAME_BYTES,
     MAPPED_BYTES,
     READ_AHEAD_FRAMES,
@@ -26,7 +26,7 @@ class Owner:
         self.buffer.open()
 
     def receive(self, data: bytes) -> int:
-        """Read once; return the room that there was for it."""
+        """Read once; return the number of bytes for which there was room."""
         buffer = self.buffer
         room = buffer.view[buffer.end : buffer.limit]
         taken = min(len(room), len(data))
@@ -89,7 +89,7 @@ def test_a_frame_whose_length_is_not_there_is_not_whole(owner: Owner, received: 
 def test_no_frame_has_an_impossible_length(owner: Owner, size: int) -> None:
     owner.receive(struct.pack(">i", size))
 
-    assert owner.buffer.frame_end(0) == IMPOSSIBLE
+    assert owner.buffer.frame_end(0) == INVALID_LENGTH
 
 
 def test_a_frame_of_the_largest_size_may_come(owner: Owner) -> None:

@@ -14,7 +14,7 @@ from ottla.node.net.receive_windows import DEFAULT_LIMIT_BYTES, WIDE_BYTES, Rece
 
 
 @pytest.fixture
-def line() -> Iterator[tuple[socket.socket, socket.socket]]:
+def sockets() -> Iterator[tuple[socket.socket, socket.socket]]:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         client = socket.create_connection(listening.getsockname())
         accepted, _ = listening.accept()
@@ -23,15 +23,15 @@ def line() -> Iterator[tuple[socket.socket, socket.socket]]:
 
 
 def test_a_few_windows_are_wide_and_one_that_is_given_back_goes_to_the_next(
-    line: tuple[socket.socket, socket.socket],
+    sockets: tuple[socket.socket, socket.socket],
 ) -> None:
     windows = ReceiveWindows(WIDE_BYTES)
-    taken = [windows.widen(line[1]) for _ in range(100)]
+    taken = [windows.widen(sockets[1]) for _ in range(100)]
     assert sum(taken) == DEFAULT_LIMIT_BYTES and set(taken) == {WIDE_BYTES, 0}
 
     windows.give_back(WIDE_BYTES)
 
-    assert [windows.widen(line[1]) for _ in range(2)] == [WIDE_BYTES, 0]
+    assert [windows.widen(sockets[1]) for _ in range(2)] == [WIDE_BYTES, 0]
 
 
 def unread_bytes(client: socket.socket, accepted: socket.socket) -> int:
@@ -45,25 +45,25 @@ def unread_bytes(client: socket.socket, accepted: socket.socket) -> int:
 
 @pytest.mark.skipif(widest_bytes() < WIDE_BYTES, reason="the largest of net.ipv4.tcp_rmem is below 16 MiB")
 def test_a_client_may_send_megabytes_before_the_first_is_read(
-    line: tuple[socket.socket, socket.socket],
+    sockets: tuple[socket.socket, socket.socket],
 ) -> None:
-    client, accepted = line
+    client, accepted = sockets
 
     ReceiveWindows(WIDE_BYTES).widen(accepted)
 
     assert unread_bytes(client, accepted) > WIDE_BYTES // 2
 
 
-def test_nothing_is_widened_if_the_kernel_allows_less(line: tuple[socket.socket, socket.socket]) -> None:
-    client, accepted = line
+def test_nothing_is_widened_if_the_kernel_allows_less(sockets: tuple[socket.socket, socket.socket]) -> None:
+    client, accepted = sockets
 
     assert ReceiveWindows(WIDE_BYTES - 1).widen(accepted) == 0
 
     assert unread_bytes(client, accepted) < WIDE_BYTES // 2
 
 
-def test_one_byte_wakes_the_reader(line: tuple[socket.socket, socket.socket]) -> None:
-    client, accepted = line
+def test_one_byte_wakes_the_reader(sockets: tuple[socket.socket, socket.socket]) -> None:
+    client, accepted = sockets
     ReceiveWindows(WIDE_BYTES).widen(accepted)
 
     client.send(b"x")

@@ -4,15 +4,15 @@ import pytest
 
 from ottla.node.net.send_buffers import DEFAULT_LIMIT_BYTES, SendBuffers
 
-KAFKAS_DEFAULT = 100 * 1024
+KAFKA_DEFAULT = 100 * 1024
 
 
 def test_with_the_defaults_a_response_of_four_partitions_fits_twice_the_size_that_is_set() -> None:
-    assert SendBuffers(KAFKAS_DEFAULT).take() * 2 > 4 * (1 << 20)
+    assert SendBuffers(KAFKA_DEFAULT).take() * 2 > 4 * (1 << 20)
 
 
 def test_all_wide_buffers_together_are_bounded_and_later_ones_hold_one_partition() -> None:
-    buffers = SendBuffers(KAFKAS_DEFAULT)
+    buffers = SendBuffers(KAFKA_DEFAULT)
     sizes = [buffers.take() for _ in range(1000)]
 
     wide, usual = max(sizes), min(sizes)
@@ -22,7 +22,7 @@ def test_all_wide_buffers_together_are_bounded_and_later_ones_hold_one_partition
 
 
 def test_a_wide_buffer_that_is_given_back_goes_to_the_next() -> None:
-    buffers = SendBuffers(KAFKAS_DEFAULT)
+    buffers = SendBuffers(KAFKA_DEFAULT)
     sizes = [buffers.take() for _ in range(100)]
 
     for size in sizes:
@@ -31,15 +31,15 @@ def test_a_wide_buffer_that_is_given_back_goes_to_the_next() -> None:
     assert [buffers.take() for _ in range(100)] == sizes
 
 
-@pytest.mark.parametrize("asked", [64 << 20, 3_000_000])
-def test_a_send_buffer_is_never_smaller_than_the_setting(asked: int) -> None:
-    buffers = SendBuffers(asked)
+@pytest.mark.parametrize("size_bytes", [64 << 20, 3_000_000])
+def test_a_send_buffer_is_never_smaller_than_the_setting(size_bytes: int) -> None:
+    buffers = SendBuffers(size_bytes)
 
-    assert {buffers.take() for _ in range(100)} == {asked}
-    buffers.give_back(asked)
-    assert {buffers.take() for _ in range(100)} == {asked}
+    assert {buffers.take() for _ in range(100)} == {size_bytes}
+    buffers.give_back(size_bytes)
+    assert {buffers.take() for _ in range(100)} == {size_bytes}
 
 
-@pytest.mark.parametrize("asked", [-1, 0])
-def test_the_kernels_own_size_is_kept(asked: int) -> None:
-    assert SendBuffers(asked).take() <= 0
+@pytest.mark.parametrize("size_bytes", [-1, 0])
+def test_the_kernels_own_size_is_kept(size_bytes: int) -> None:
+    assert SendBuffers(size_bytes).take() <= 0

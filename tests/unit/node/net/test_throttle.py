@@ -27,13 +27,13 @@ class Waiting:
     def __init__(self) -> None:
         self.state = Serving.THROTTLED
         self.has_gone = False
-        self.is_over = 0
+        self.ends = 0
 
     def end_if_peer_has_gone(self) -> bool:
         return self.has_gone
 
-    def throttle_is_over(self) -> None:
-        self.is_over += 1
+    def end_throttle(self) -> None:
+        self.ends += 1
 
 
 @pytest.fixture
@@ -62,7 +62,10 @@ def test_a_peer_that_waits_long_is_looked_at_meanwhile(
 
     throttle.wait_out(connection)
 
-    assert loop.delays == [pytest.approx(looks_after_s)] and not connection.is_over
+    assert loop.delays == [pytest.approx(looks_after_s)] and not connection.ends
+    loop.now += throttle_ms / 1_000
+    throttle.wait_out(connection)
+    assert connection.ends == 1
 
 
 def test_a_throttle_does_not_wait_for_a_peer_that_is_gone_or_a_closed_connection(loop: Loop) -> None:
@@ -75,4 +78,4 @@ def test_a_throttle_does_not_wait_for_a_peer_that_is_gone_or_a_closed_connection
     loop.now += 1
     throttle.wait_out(closed)
 
-    assert not loop.delays and not gone.is_over + closed.is_over
+    assert not loop.delays and not gone.ends + closed.ends

@@ -72,7 +72,7 @@ def test_a_process_that_has_not_grown_is_not_held_up() -> None:
     assert "thawed" not in memory.done
     memory.bytes += 1
     collected(memory.freezer, FREEZES_BEFORE_LOOK + 1)
-    assert memory.done.count("thawed") == 1, "it is judged by what it had at the last look"
+    assert memory.done.count("thawed") == 1, "it is compared with what it had at the last look"
 
 
 def test_the_memory_of_a_process_is_known() -> None:

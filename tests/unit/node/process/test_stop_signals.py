@@ -32,11 +32,11 @@ def test_a_signal_is_received_with_its_sender_and_afterwards_has_its_old_handler
     program = """
 import os, queue, signal
 from ottla.node.process.stop_signals import received_signals
-told = queue.Queue()
-with received_signals([signal.SIGTERM, signal.SIGUSR1], lambda *one: told.put(one)):
+received = queue.Queue()
+with received_signals([signal.SIGTERM, signal.SIGUSR1], lambda *one: received.put(one)):
     for number in (signal.SIGUSR1, signal.SIGTERM):
         os.kill(os.getpid(), number)
-        name, sender = told.get(timeout=60)
+        name, sender = received.get(timeout=60)
         assert sender.startswith(f"process {os.getpid()} ("), sender
         print(name.name, flush=True)
 os.kill(os.getpid(), signal.SIGTERM)

@@ -1,19 +1,12 @@
 """ottla.node.quota.connection_rates: the rate of new connections, with a fake clock."""
 
+from ottla.node.clock import ManualClock
 from ottla.node.quota.connection_rates import CONNECTION_CREATION_RATE, ConnectionRates, RateLimits
 from ottla.node.quota.rate import Windows
 
 
-class Clock:
-    def __init__(self) -> None:
-        self.now = 1_000_000
-
-    def now_ms(self) -> int:
-        return self.now
-
-
 def rates_of(
-    clock: Clock, limits: RateLimits, quotas: dict[str | None, float] | None = None
+    clock: ManualClock, limits: RateLimits, quotas: dict[str | None, float] | None = None
 ) -> ConnectionRates:
     rates = ConnectionRates(Windows(), clock.now_ms)
     rates.limit(limits)
@@ -26,14 +19,14 @@ def waits_of(rates: ConnectionRates, listener: str, count: int, *, is_protected:
 
 
 def test_nothing_is_limited_by_default() -> None:
-    rates = rates_of(Clock(), RateLimits())
+    rates = rates_of(ManualClock(), RateLimits())
 
     assert not rates.are_set and not any(waits_of(rates, "A", 1_000))
     assert rates.enter_address("A", "10.0.0.1") == 0
 
 
 def test_connections_beyond_the_rate_of_the_node_wait_for_no_longer_than_a_window() -> None:
-    rates = rates_of(Clock(), RateLimits(max_connection_creation_rate=2))
+    rates = rates_of(ManualClock(), RateLimits(max_connection_creation_rate=2))
 
     # Twenty may come at once, since the rate is measured over ten seconds; then one each half second.
     assert rates.are_set
@@ -45,7 +38,7 @@ def test_a_listener_has_the_rate_of_the_node_unless_it_has_its_own() -> None:
     limits = RateLimits(
         max_connection_creation_rate=2, listener_max_connection_creation_rate={"INNER": 1_000}
     )
-    rates = rates_of(Clock(), limits)
+    rates = rates_of(ManualClock(), limits)
 
     assert not any(waits_of(rates, "INNER", 100, is_protected=True))
     assert not any(waits_of(rates, "A", 20)), "a protected listener does not count for the node"
@@ -53,17 +46,17 @@ def test_a_listener_has_the_rate_of_the_node_unless_it_has_its_own() -> None:
 
 
 def test_an_address_beyond_its_rate_is_throttled_and_does_not_count() -> None:
-    clock = Clock()
+    clock = ManualClock()
     rates = rates_of(clock, RateLimits(), {"10.0.0.1": 2, None: 1_000})
 
     assert [rates.enter_address("A", "10.0.0.1") for _ in range(22)] == [0] * 20 + [500, 500]
     assert rates.enter_address("A", "10.0.0.2") == 0
-    clock.now += 12_000
+    clock.advance(12_000)
     assert rates.enter_address("A", "10.0.0.1") == 0
 
 
 def test_quotas_that_are_removed_limit_nothing() -> None:
-    rates = rates_of(Clock(), RateLimits(), {None: 1})
+    rates = rates_of(ManualClock(), RateLimits(), {None: 1})
 
     rates.set({})
 
@@ -71,14 +64,14 @@ def test_quotas_that_are_removed_limit_nothing() -> None:
 
 
 def test_measurements_are_returned() -> None:
-    rates = rates_of(Clock(), RateLimits(max_connection_creation_rate=2), {"10.0.0.1": 2})
+    rates = rates_of(ManualClock(), RateLimits(max_connection_creation_rate=2), {"10.0.0.1": 2})
     waits_of(rates, "A", 21)
     for _ in range(21):
         rates.enter_address("A", "10.0.0.1")
 
-    told = rates.readings(10)
+    readings = rates.readings(10)
 
-    assert told.per_second == 2.1
-    assert told.listeners == [("A", 2.1, 500.0, 500.0)]
-    assert told.addresses == [("10.0.0.1", 2.0)]
+    assert readings.per_second == 2.1
+    assert readings.listeners == [("A", 2.1, 500.0, 500.0)]
+    assert readings.addresses == [("10.0.0.1", 2.0)]
     assert rates.readings(0).addresses == []

@@ -5,20 +5,20 @@ from random import Random
 import pytest
 
 from ottla.metadata_raft.image import QuotaEntity
-from ottla.node.quota.quota_entities import ClientQuota, QuotaEntities, Sharers
+from ottla.node.quota.quota_entities import ClientQuota, QuotaEntities, QuotaSharers
 
 KEY = "producer_byte_rate"
 U, C = "user", "client-id"
 # In order of precedence, each with the clients that share it.
-LEVELS: list[tuple[QuotaEntity, Sharers]] = [
-    (((C, "app"), (U, "ann")), Sharers("ann", "app")),
-    (((C, None), (U, "ann")), Sharers("ann", "app")),
-    (((U, "ann"),), Sharers("ann", None)),
-    (((C, "app"), (U, None)), Sharers("ann", "app")),
-    (((C, None), (U, None)), Sharers("ann", "app")),
-    (((U, None),), Sharers("ann", None)),
-    (((C, "app"),), Sharers(None, "app")),
-    (((C, None),), Sharers(None, "app")),
+LEVELS: list[tuple[QuotaEntity, QuotaSharers]] = [
+    (((C, "app"), (U, "ann")), QuotaSharers("ann", "app")),
+    (((C, None), (U, "ann")), QuotaSharers("ann", "app")),
+    (((U, "ann"),), QuotaSharers("ann", None)),
+    (((C, "app"), (U, None)), QuotaSharers("ann", "app")),
+    (((C, None), (U, None)), QuotaSharers("ann", "app")),
+    (((U, None),), QuotaSharers("ann", None)),
+    (((C, "app"),), QuotaSharers(None, "app")),
+    (((C, None),), QuotaSharers(None, "app")),
 ]
 
 
@@ -49,13 +49,13 @@ def test_quotas_of_others_and_of_other_keys_do_not_count() -> None:
 def test_a_client_without_a_client_id_does_not_escape_the_default(client_id: str | None) -> None:
     entities = QuotaEntities({((C, None),): {KEY: 5}}, KEY)
 
-    assert entities.of_client("ann", client_id) == ClientQuota(5, Sharers(None, ""))
+    assert entities.of_client("ann", client_id) == ClientQuota(5, QuotaSharers(None, ""))
 
 
 def test_the_order_of_an_entitys_parts_does_not_matter() -> None:
     entities = QuotaEntities({((U, "ann"), (C, "app")): {KEY: 5}}, KEY)
 
-    assert entities.of_client("ann", "app") == ClientQuota(5, Sharers("ann", "app"))
+    assert entities.of_client("ann", "app") == ClientQuota(5, QuotaSharers("ann", "app"))
 
 
 def test_an_address_has_its_own_quota_or_the_default_one() -> None:
@@ -83,16 +83,16 @@ def test_changes_of_some_entities_give_the_result_of_setting_all() -> None:
                 quotas[entity] = {random.choice((KEY, "other")): float(random.randrange(1, 9))}
         following.follow(quotas, changed)
 
-        anew = QuotaEntities(quotas, KEY)
-        assert bool(following) == bool(anew)
+        rebuilt = QuotaEntities(quotas, KEY)
+        assert bool(following) == bool(rebuilt)
         for user in ("a", "b", "c"):
-            assert following.of_address(user) == anew.of_address(user)
+            assert following.of_address(user) == rebuilt.of_address(user)
             for client_id in (None, "a", "c"):
-                assert following.of_client(user, client_id) == anew.of_client(user, client_id)
+                assert following.of_client(user, client_id) == rebuilt.of_client(user, client_id)
 
 
 @pytest.mark.parametrize(
-    ("set_for", "told"),
+    ("set_for", "address"),
     [
         ("0:0:0:0:0:0:0:1", "::1"),
         ("2001:DB8::0:1", "2001:db8::1"),
@@ -101,9 +101,9 @@ def test_changes_of_some_entities_give_the_result_of_setting_all() -> None:
         ("a.name", "a.name"),
     ],
 )
-def test_an_address_is_found_in_any_notation(set_for: str, told: str) -> None:
+def test_an_address_is_found_in_any_notation(set_for: str, address: str) -> None:
     quotas = QuotaEntities({(("ip", set_for),): {KEY: 5.0}}, KEY)
 
-    assert quotas.of_address(told) == 5.0
+    assert quotas.of_address(address) == 5.0
     quotas.follow({}, [(("ip", set_for),)])
-    assert not quotas and quotas.of_address(told) is None
+    assert not quotas and quotas.of_address(address) is None

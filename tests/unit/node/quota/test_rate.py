@@ -16,7 +16,7 @@ def test_a_first_record_counts_over_all_windows_but_one() -> None:
     assert rate.measured_ms(5_000) == 10_000
 
 
-def test_nothing_recorded_is_no_rate() -> None:
+def test_without_records_the_rate_is_zero() -> None:
     assert Rate(WINDOWS).per_second(7) == 0
     assert Rate(Windows(1, 1_000)).measured_ms(7) == 1
 
@@ -40,7 +40,7 @@ def test_a_client_beyond_its_quota_waits_until_its_rate_is_the_quota_again() -> 
     assert rate.throttle_ms(5e-324, 0) == MAX_THROTTLE_MS
 
 
-def test_what_was_recorded_can_be_taken_back() -> None:
+def test_a_recorded_value_can_be_taken_back() -> None:
     rate = Rate(WINDOWS)
     rate.record(300, 0)
 
@@ -49,7 +49,7 @@ def test_what_was_recorded_can_be_taken_back() -> None:
     assert rate.throttle_ms(1, 0) == 0
 
 
-def test_the_largest_value_that_is_not_throttled_at_once() -> None:
+def test_the_largest_value_within_the_windows_is_not_throttled() -> None:
     rate = Rate(WINDOWS)
     rate.record(most_in_windows(7, WINDOWS), 0)
 

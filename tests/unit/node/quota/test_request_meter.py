@@ -8,7 +8,7 @@ import pytest
 
 from ottla.node.quota.request_meter import MAX_PIECES, RUNNING, MeteredSteps, RequestMeter, metered
 from ottla.node.work.fair_pool import FairPool
-from ottla.node.work.turns import ThreadLane
+from ottla.node.work.turns import SerialExecutor
 
 STEP_S = 0.02
 
@@ -58,9 +58,9 @@ def test_steps_count_and_waiting_does_not() -> None:
     assert 2 * STEP_S <= asyncio.run(measured(work())) < 12 * STEP_S
 
 
-def test_work_in_a_lane_and_in_a_pool_counts_for_the_request_that_waits_for_it() -> None:
+def test_work_in_an_executor_and_in_a_pool_counts_for_the_request_that_waits_for_it() -> None:
     async def work() -> None:
-        await ThreadLane().run(spend)
+        await SerialExecutor().run(spend)
         pool = FairPool("test", threads=1, max_cpu_s=1.0)
         await pool.submit_for("127.0.0.1", 1, lambda pause: spend())
         pool.close()

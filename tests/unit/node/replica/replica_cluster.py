@@ -5,7 +5,6 @@ node can receive the metadata late, be cut off from others, and start again with
 """
 
 import asyncio
-import inspect
 import random
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
@@ -25,7 +24,6 @@ from ottla.metadata_raft.delta import ChangedTopic, MetadataChanges
 from ottla.metadata_raft.image import PartitionImage, TopicImage, TopicsImage
 from ottla.node.kafka_api import fetch, list_offsets
 from ottla.node.kafka_api.request_context import RequestContext
-from ottla.node.net.answers import Delayed
 from ottla.node.replica.delayed_produce import RequiredOffset
 from ottla.node.replica.follower_fetcher import FetcherSettings, FetcherWorld
 from ottla.node.replica.follower_state import FetchBounds
@@ -33,6 +31,7 @@ from ottla.node.replica.partition import Partition
 from ottla.node.replica.replication import Replication
 from ottla.node.wire import codec
 from tests.simulation.virtual_loop import VirtualLoop
+from tests.unit.node.handler_results import settled
 from tests.unit.node.replica.replica_world import CONNECTION, ReplicaWorld, batch
 
 LAG_MS = 10_000
@@ -49,7 +48,7 @@ class Node:
         self.cluster = cluster
         self.disk = disk
         self.sync_s = 0.0  # the duration of a file sync
-        self.is_behind = False  # whether the disk is
+        self.is_behind = False  # True if the disk lags behind the fetched bytes
         self.kept_recovery_points: list[int] = []
         self.tasks: list[asyncio.Task[Any]] = []
         self.world = ReplicaWorld(
@@ -79,7 +78,7 @@ class Node:
                 until_safe=self.world.flusher.until_safe,
                 keep_log_starts=lambda: asyncio.sleep(self.sync_s),
                 keep_recovery_points=self.keep_recovery_points,
-                must_rest=lambda: self.is_behind,
+                must_pause=lambda: self.is_behind,
             ),
             num_fetchers=lambda: 1,
             alter_partition=cluster.alter_partition,
@@ -98,10 +97,10 @@ class Node:
         for task in self.tasks:
             task.cancel()
 
-    async def connect(self, leader_id: int, purpose: str) -> "Wire":
+    async def connect(self, leader_id: int, purpose: str) -> "Connection":
         await asyncio.sleep(LATENCY_S)
         self.cluster.check_link(self.node_id, leader_id)
-        return Wire(self.cluster, self.node_id, leader_id)
+        return Connection(self.cluster, self.node_id, leader_id)
 
     @property
     def partition(self) -> Partition:
@@ -141,7 +140,7 @@ class Node:
         return codes[partition]
 
 
-class Wire:
+class Connection:
     """A connection between two nodes that encodes and decodes everything."""
 
     def __init__(self, cluster: "Cluster", source: int, target: int) -> None:
@@ -159,20 +158,14 @@ class Wire:
         _, position = codec.decode_request_header(frame, 4)
         info = replace(CONNECTION, peer_id=self.source)
         context = RequestContext(api_key, version, 1, "peer", info)
-        result = HANDLERS[api_key](
-            node.world, context, codec.decode_request(api_key, version, frame, position)
-        )
-        while not isinstance(result, response_type):
-            if isinstance(result, Delayed):
-                result = result.answer(await result.future)
-            else:
-                assert inspect.isawaitable(result)
-                result = await result
+        request = codec.decode_request(api_key, version, frame, position)
+        result = await settled(HANDLERS[api_key](node.world, context, request))
+        assert isinstance(result, response_type)
         answer = b"".join(codec.encode_response(api_key, version, 1, result))
         await asyncio.sleep(LATENCY_S)
         cluster.check_link(self.source, self.target)
-        if cluster.spoil is not None:
-            answer = cluster.spoil(answer)
+        if cluster.corrupt is not None:
+            answer = cluster.corrupt(answer)
         return codec.decode_response(api_key, version, answer, 4)[1]
 
 
@@ -185,8 +178,8 @@ class Cluster:
         self.broker_epochs = dict.fromkeys(self.node_ids, 1)
         self.max_bytes = 1 << 20
         self.cuts: set[frozenset[int]] = set()
-        self.deaf: set[int] = set()  # nodes that do not receive the metadata
-        self.spoil: Callable[[bytes], bytes] | None = None
+        self.without_metadata: set[int] = set()  # nodes that do not receive the metadata
+        self.corrupt: Callable[[bytes], bytes] | None = None
         self.state = PartitionImage(0, self.node_ids, self.node_ids, 1, 0, 0)
         self.nodes = {one: Node(self, one, MemoryDisk()) for one in self.node_ids}
         self.publish()
@@ -202,10 +195,10 @@ class Cluster:
 
     def publish(self) -> None:
         for node_id in self.node_ids:
-            if node_id not in self.deaf:
-                self.tell(node_id)
+            if node_id not in self.without_metadata:
+                self.publish_to(node_id)
 
-    def tell(self, node_id: int) -> None:
+    def publish_to(self, node_id: int) -> None:
         world = self.nodes[node_id].world
         image = world.metadata.image
         before = image.topics.by_name.get("t")
@@ -267,7 +260,7 @@ class Cluster:
     # ---- checks ----------------------------------------------------------------------------------
 
     async def until(self, holds: Callable[[], bool], within_s: float = 20.0) -> None:
-        """Wait until it holds, in the time of the loop."""
+        """Wait until the condition holds, for at most `within_s` of the loop's time."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + within_s
         while not holds():
@@ -306,23 +299,23 @@ def _members(wanted: Any) -> Sequence[tuple[int, int]]:
     return [(one.broker_id, one.broker_epoch) for one in wanted.new_isr_with_epochs]
 
 
-class Told(NamedTuple):
+class Result(NamedTuple):
     """The result of a scenario."""
 
     seconds: float
 
 
-def tell_story(story: Callable[[Cluster], Coroutine[Any, Any, None]], count: int = 3, **fields: Any) -> Told:
+def play(scenario: Callable[[Cluster], Coroutine[Any, Any, None]], count: int = 3, **fields: Any) -> Result:
     """Run a scenario in a cluster of its own."""
 
     async def run() -> None:
         cluster = Cluster(count, **fields)
         try:
-            await story(cluster)
+            await scenario(cluster)
         finally:
             for node in cluster.nodes.values():
                 node.stop()
 
     loop = VirtualLoop(random.Random(1))
     loop.run(run(), limit_s=3_600.0)
-    return Told(loop.now_s)
+    return Result(loop.now_s)

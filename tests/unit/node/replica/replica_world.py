@@ -32,7 +32,7 @@ from ottla.node.settings.config import parse_config
 from ottla.node.work.fair_pool import FairPool
 from ottla.node.work.large_requests import LargeRequests
 from ottla.node.work.opened_batches import OpenedBatches
-from tests.unit.node.stand_ins import Maintenance, Metadata
+from tests.unit.node.fakes import Maintenance, Metadata
 
 NODE_ID = 1
 OTHER_ID = 2
@@ -76,7 +76,7 @@ class FakeLogManager:
 
 
 class ReplicaWorld:
-    """A broker, by the members that handlers use."""
+    """A broker with only those members that handlers use."""
 
     def __init__(
         self,

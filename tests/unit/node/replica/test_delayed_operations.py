@@ -7,6 +7,8 @@ from ottla.node.replica.delayed_produce import PRODUCES, DelayedProduce, Require
 
 
 class FakePartition:
+    """The part of a partition that waiting requests use."""
+
     def __init__(self) -> None:
         self.delayed_fetches: dict[DelayedFetch, None] = {}
         self.delayed_produces: dict[DelayedProduce, None] = {}

@@ -95,18 +95,18 @@ def test_a_session_without_partitions_ends() -> None:
 def test_only_changes_are_sent() -> None:
     session = resume(sessions := cache(), create(sessions), 1)
     cached = session.partitions["t", 0]
-    calm = PartitionData(partition_index=0, high_watermark=10, log_start_offset=0)
+    unchanged = PartitionData(partition_index=0, high_watermark=10, log_start_offset=0)
 
-    assert cached.must_send(calm, 0), "the first time"
-    assert not cached.must_send(calm, 0)
-    assert cached.must_send(calm, 100), "there are records"
+    assert cached.must_send(unchanged, 0), "the first time"
+    assert not cached.must_send(unchanged, 0)
+    assert cached.must_send(unchanged, 100), "there are records"
     assert cached.must_send(PartitionData(high_watermark=11, log_start_offset=0), 0)
     assert cached.must_send(PartitionData(high_watermark=11, log_start_offset=5), 0)
     assert not cached.must_send(PartitionData(high_watermark=11, log_start_offset=5), 0)
 
 
 @pytest.mark.parametrize(
-    "trouble",
+    "changed",
     [
         PartitionData(error_code=6, high_watermark=10, log_start_offset=0),
         PartitionData(
@@ -114,17 +114,17 @@ def test_only_changes_are_sent() -> None:
         ),
     ],
 )
-def test_errors_and_recoveries_are_always_sent(trouble: PartitionData) -> None:
+def test_errors_and_recoveries_are_always_sent(changed: PartitionData) -> None:
     cached = resume(sessions := cache(), create(sessions), 1).partitions["t", 0]
-    calm = PartitionData(high_watermark=10, log_start_offset=0)
-    cached.must_send(calm, 0)
+    unchanged = PartitionData(high_watermark=10, log_start_offset=0)
+    cached.must_send(unchanged, 0)
 
-    assert [cached.must_send(trouble, 0) for _ in range(2)] == [True, True]
-    assert cached.must_send(calm, 0)
-    assert not cached.must_send(calm, 0)
+    assert [cached.must_send(changed, 0) for _ in range(2)] == [True, True]
+    assert cached.must_send(unchanged, 0)
+    assert not cached.must_send(unchanged, 0)
 
 
-def test_a_full_cache_gives_no_session_to_a_newcomer() -> None:
+def test_a_full_cache_gives_no_session_to_a_new_fetcher() -> None:
     sessions = cache(slots=2)
     create(sessions, 10)
     create(sessions, 10)
@@ -133,7 +133,7 @@ def test_a_full_cache_gives_no_session_to_a_newcomer() -> None:
     assert len(sessions) == 2
 
 
-def test_a_stale_session_gives_way() -> None:
+def test_a_stale_session_is_evicted() -> None:
     sessions = cache(slots=1)
     old = create(sessions, 1000)
 
@@ -144,7 +144,7 @@ def test_a_stale_session_gives_way() -> None:
         resume(sessions, old, 1)
 
 
-def test_an_established_session_gives_way_to_a_larger_one_only() -> None:
+def test_an_established_session_is_evicted_only_for_a_larger_one() -> None:
     sessions = cache(slots=1)
     session_id = create(sessions, 10)
     sessions.advance(resume(sessions, session_id, 1), now_ms=HOUR_MS)
@@ -172,7 +172,7 @@ def test_a_partition_that_was_read_goes_to_the_end() -> None:
     assert [index for _, index in session.partitions] == [1, 2, 0]
 
 
-class Small:
+class SmallCache:
     """A cache with memory for eight partitions in two sessions, and connections that can end."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -204,32 +204,32 @@ class Small:
 
 
 @pytest.fixture
-def small(monkeypatch: pytest.MonkeyPatch) -> Small:
-    return Small(monkeypatch)
+def small(monkeypatch: pytest.MonkeyPatch) -> SmallCache:
+    return SmallCache(monkeypatch)
 
 
-def test_no_session_has_more_than_a_quarter_of_the_memory(small: Small) -> None:
+def test_no_session_has_more_than_a_quarter_of_the_memory(small: SmallCache) -> None:
     assert small.create(3) is None
     assert small.create(2) is not None
 
 
-def test_large_sessions_leave_a_quarter_of_the_memory_to_small_ones(small: Small) -> None:
+def test_large_sessions_leave_a_quarter_of_the_memory_to_small_ones(small: SmallCache) -> None:
     assert [small.create(2) is not None for _ in range(4)] == [True, True, True, False]
     assert [small.create(1) is not None for _ in range(3)] == [True, True, False]
     assert small.used() == 8
 
 
-def test_followers_sessions_take_of_the_same_memory(small: Small) -> None:
+def test_fetch_sessions_of_followers_use_the_same_memory(small: SmallCache) -> None:
     small.others_bytes = 8 * PARTITION_BYTES
 
     assert small.create(1) is None
 
 
-def test_memory_of_a_client_that_has_gone_is_given_to_others_when_they_need_it(small: Small) -> None:
+def test_memory_of_a_client_that_has_gone_is_given_to_others_when_they_need_it(small: SmallCache) -> None:
     kept, gone, _ = (small.create(2, connection=number) for number in (1, 2, 3))
     assert kept is not None and gone is not None
     small.ended.add(2)
-    assert len(small.sessions) == 3, "nobody needs it"
+    assert len(small.sessions) == 3, "no other client needs the memory yet"
 
     assert small.create(2, connection=4) is not None
 
@@ -240,7 +240,7 @@ def test_memory_of_a_client_that_has_gone_is_given_to_others_when_they_need_it(s
     assert small.sessions.evictions == 1
 
 
-def test_the_memory_of_an_unused_session_is_given_to_others(small: Small) -> None:
+def test_the_memory_of_an_unused_session_is_given_to_others(small: SmallCache) -> None:
     first, second, third = (small.create(2) for _ in range(3))
     assert first and second and third
     small.sessions.advance(second, 100_000)
@@ -252,7 +252,7 @@ def test_the_memory_of_an_unused_session_is_given_to_others(small: Small) -> Non
         resume(small.sessions, first.session_id, 1)
 
 
-def test_a_session_that_grows_beyond_the_memory_ends(small: Small) -> None:
+def test_a_session_that_grows_beyond_the_memory_ends(small: SmallCache) -> None:
     session = small.create(1)
     assert session is not None
     small.sessions.update(session, items(1), (), 0)
@@ -264,7 +264,7 @@ def test_a_session_that_grows_beyond_the_memory_ends(small: Small) -> None:
     assert small.used() == len(small.sessions) == 0
 
 
-def test_the_counted_memory_is_that_of_the_sessions(small: Small) -> None:
+def test_the_counted_memory_is_that_of_the_sessions(small: SmallCache) -> None:
     session = small.create(2)
     assert session is not None
     small.sessions.update(session, items(1), [ForgottenTopic(topic="t", partitions=[0, 7])], 0)

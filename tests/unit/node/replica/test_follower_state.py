@@ -73,7 +73,7 @@ def test_each_answer_demands_its_step(data: PartitionData, step: Step) -> None:
         ((-1, -1), (-1, -1), 100, 30),
     ],
 )
-def test_a_log_that_diverged_is_cut_at_the_right_offset(
+def test_a_log_that_diverged_is_truncated_at_the_right_offset(
     leader: tuple[int, int], own: tuple[int, int], log_end: int, expected: int
 ) -> None:
     offset = truncation_offset(
@@ -119,7 +119,7 @@ _EPOCHS = st.lists(st.tuples(st.integers(0, 12), st.integers(1, 4)), max_size=6)
 
 
 @given(_EPOCHS, _EPOCHS, _EPOCHS)
-def test_cutting_ends_at_the_last_place_where_both_logs_agree(
+def test_truncation_ends_at_the_last_offset_at_which_both_logs_agree(
     common: Epochs, leader_only: Epochs, follower_only: Epochs
 ) -> None:
     """Logs share a start, and then have records of different epochs; no epoch has two leaders."""
@@ -127,20 +127,19 @@ def test_cutting_ends_at_the_last_place_where_both_logs_agree(
     leader = common + [(base + 2 * epoch, count) for epoch, count in leader_only]
     follower = common + [(base + 2 * epoch + 1, count) for epoch, count in follower_only]
     shared = sum(count for _, count in common)
-    reign = base + 100
 
     for _ in range(50):
         end = sum(count for _, count in follower)
         if not follower:
             break
-        asked = follower[-1][0]
-        told = _ends(leader, asked) if leader else EpochEndOffset(asked, 0)
-        if told.leader_epoch == asked and told.end_offset >= end:
+        requested = follower[-1][0]
+        answered = _ends(leader, requested) if leader else EpochEndOffset(requested, 0)
+        if answered.leader_epoch == requested and answered.end_offset >= end:
             break
         cut = truncation_offset(
-            told, _ends(follower, told.leader_epoch), log_end_offset=end, high_watermark=0
+            answered, _ends(follower, answered.leader_epoch), log_end_offset=end, high_watermark=0
         )
-        assert cut < end or told.leader_epoch < asked, "each answer cuts something"
+        assert cut < end or answered.leader_epoch < requested, "each answer cuts something"
         left, kept = cut, []
         for epoch, count in follower:
             if left > 0:
@@ -150,7 +149,7 @@ def test_cutting_ends_at_the_last_place_where_both_logs_agree(
     else:
         raise AssertionError("it does not end")
 
-    assert sum(count for _, count in follower) == shared, reign
+    assert sum(count for _, count in follower) == shared
 
 
 # ---- the session ---------------------------------------------------------------------------------
@@ -189,12 +188,12 @@ def grow(partition: Partition) -> None:
 
 
 def established(world: ReplicaWorld, partitions: int = 3) -> tuple[FollowerFetches, list[Partition]]:
-    fetches, those = FollowerFetches(), followed(world, partitions)
-    for partition in those:
+    fetches, replicas = FollowerFetches(), followed(world, partitions)
+    for partition in replicas:
         fetches.add(partition)
     assert next_request(fetches) is not None
     assert fetches.answered(FetchResponse(session_id=77))
-    return fetches, those
+    return fetches, replicas
 
 
 def find(fetches: FollowerFetches, partition: Partition) -> FollowedPartition:
@@ -204,8 +203,8 @@ def find(fetches: FollowerFetches, partition: Partition) -> FollowedPartition:
 
 
 def test_the_first_request_names_everything_and_the_next_only_changes(world: ReplicaWorld) -> None:
-    fetches, those = FollowerFetches(), followed(world)
-    for partition in those:
+    fetches, replicas = FollowerFetches(), followed(world)
+    for partition in replicas:
         fetches.add(partition)
 
     first = next_request(fetches)
@@ -214,8 +213,8 @@ def test_the_first_request_names_everything_and_the_next_only_changes(world: Rep
     assert (first.replica_state.replica_id, first.replica_state.replica_epoch) == (NODE_ID, 9)
     assert wanted(first) == [(0, 0), (1, 0), (2, 0)]
     fetches.answered(FetchResponse(session_id=77))
-    grow(those[1])
-    fetches.touch(find(fetches, those[1]))
+    grow(replicas[1])
+    fetches.touch(find(fetches, replicas[1]))
     second = next_request(fetches)
     assert second is not None
 
@@ -228,8 +227,8 @@ def test_the_first_request_names_everything_and_the_next_only_changes(world: Rep
 
 
 def test_a_new_session_after_a_lost_one_names_everything_again(world: ReplicaWorld) -> None:
-    fetches, those = established(world)
-    grow(those[2])
+    fetches, replicas = established(world)
+    grow(replicas[2])
 
     assert not fetches.answered(FetchResponse(error_code=ErrorCode.FETCH_SESSION_ID_NOT_FOUND))
     request = next_request(fetches)
@@ -239,11 +238,11 @@ def test_a_new_session_after_a_lost_one_names_everything_again(world: ReplicaWor
     assert len(wanted(request)) == 3
 
 
-def test_an_answer_to_what_is_no_longer_wanted_is_not_found(world: ReplicaWorld) -> None:
-    fetches, those = established(world)
-    key = (those[0].topic_id, 0)
+def test_a_partition_that_changed_since_its_request_is_not_found(world: ReplicaWorld) -> None:
+    fetches, replicas = established(world)
+    key = (replicas[0].topic_id, 0)
 
-    fetches.touch(find(fetches, those[0]))
+    fetches.touch(find(fetches, replicas[0]))
 
     assert fetches.find(key) is None
     assert next_request(fetches) is not None
@@ -251,11 +250,11 @@ def test_an_answer_to_what_is_no_longer_wanted_is_not_found(world: ReplicaWorld)
 
 
 def test_a_new_epoch_of_the_same_leader_is_requested_again(world: ReplicaWorld) -> None:
-    fetches, those = established(world)
+    fetches, replicas = established(world)
 
     followed(world, epoch=4)
-    assert fetches.add(those[0])
-    assert not fetches.add(those[0]), "once"
+    assert fetches.add(replicas[0])
+    assert not fetches.add(replicas[0]), "once"
     request = next_request(fetches)
 
     assert request is not None
@@ -263,9 +262,9 @@ def test_a_new_epoch_of_the_same_leader_is_requested_again(world: ReplicaWorld) 
 
 
 def test_a_delayed_partition_is_forgotten_and_comes_back(world: ReplicaWorld) -> None:
-    fetches, those = established(world)
+    fetches, replicas = established(world)
 
-    fetches.delay(find(fetches, those[1]), until_ms=100)
+    fetches.delay(find(fetches, replicas[1]), until_ms=100)
     assert fetches.next_retry_ms() == 100
     request = next_request(fetches, now_ms=50)
     assert (wanted(request), forgotten(request)) == ([], [1])
@@ -277,17 +276,17 @@ def test_a_delayed_partition_is_forgotten_and_comes_back(world: ReplicaWorld) ->
 
 
 def test_a_partition_that_goes_while_it_is_delayed_does_not_come_back(world: ReplicaWorld) -> None:
-    fetches, those = established(world)
-    fetches.delay(find(fetches, those[1]), until_ms=100)
+    fetches, replicas = established(world)
+    fetches.delay(find(fetches, replicas[1]), until_ms=100)
 
-    fetches.remove((those[1].topic_id, 1))
+    fetches.remove((replicas[1].topic_id, 1))
 
     assert wanted(next_request(fetches, now_ms=200)) == []
 
 
 def test_a_partition_beyond_its_quota_waits_and_the_others_do_not(world: ReplicaWorld) -> None:
-    fetches, those = FollowerFetches(), followed(world)
-    for partition in those:
+    fetches, replicas = FollowerFetches(), followed(world)
+    for partition in replicas:
         fetches.add(partition)
 
     def request(is_exceeded: bool) -> FetchRequest | None:
@@ -296,7 +295,7 @@ def test_a_partition_beyond_its_quota_waits_and_the_others_do_not(world: Replica
             broker_epoch=9,
             bounds=BOUNDS,
             now_ms=0,
-            must_wait=lambda one: is_exceeded and one.partition is those[2],
+            must_wait=lambda one: is_exceeded and one.partition is replicas[2],
         )
 
     assert wanted(request(True)) == [(0, 0), (1, 0)]
@@ -306,10 +305,10 @@ def test_a_partition_beyond_its_quota_waits_and_the_others_do_not(world: Replica
     assert wanted(request(False)) == [(2, 0)]
 
 
-def test_nothing_to_follow_is_no_request(world: ReplicaWorld) -> None:
-    fetches, those = established(world, partitions=1)
+def test_without_partitions_to_follow_there_is_no_request(world: ReplicaWorld) -> None:
+    fetches, replicas = established(world, partitions=1)
 
-    fetches.remove((those[0].topic_id, 0))
+    fetches.remove((replicas[0].topic_id, 0))
     assert forgotten(next_request(fetches)) == [0]
     fetches.answered(FetchResponse(session_id=77))
 
@@ -326,10 +325,10 @@ def test_pauses_double_up_to_the_limit() -> None:
     assert one.backoff_ms(1_000, 0.0) == 500
 
 
-FETCHING, ASKING, DELAYED, FAILED = Phase
+FETCHING, LISTING_OFFSETS, DELAYED, FAILED = Phase
 LEGAL = {
-    *((FETCHING, after) for after in (ASKING, DELAYED, FAILED)),
-    *((ASKING, after) for after in (FETCHING, DELAYED, FAILED)),
+    *((FETCHING, after) for after in (LISTING_OFFSETS, DELAYED, FAILED)),
+    *((LISTING_OFFSETS, after) for after in (FETCHING, DELAYED, FAILED)),
     *((DELAYED, after) for after in (FETCHING, FAILED)),
 }
 

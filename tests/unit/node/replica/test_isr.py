@@ -13,7 +13,7 @@ LEADER = 1
 LAG_MS = 10_000
 
 
-def reign(
+def isr_of(
     *, isr: Sequence[int] = (1, 2, 3), replicas: Sequence[int] = (1, 2, 3), end: int = 0, now_ms: int = 0
 ) -> InSyncReplicas:
     return InSyncReplicas(
@@ -55,13 +55,13 @@ def shrinking(isr: InSyncReplicas, *, end: int = 100, now_ms: int = 0) -> IsrPro
 
 def test_a_proposal_names_the_removed_replicas_whose_logs_are_damaged() -> None:
     """Damaged replicas are not eligible (KIP-966); one that lags may be."""
-    isr = reign()
+    isr = isr_of()
     for replica_id in (2, 3):
         fetched(isr, replica_id, 100)
     isr.followers[3].is_damaged = True
 
     damaged = shrinking(isr)
-    lagging = shrinking(reign(), now_ms=LAG_MS + 1)
+    lagging = shrinking(isr_of(), now_ms=LAG_MS + 1)
 
     assert damaged is not None and (damaged.broker_ids, damaged.damaged) == ({1, 2}, (3,))
     assert lagging is not None and (lagging.broker_ids, lagging.damaged) == ({1}, ())
@@ -83,7 +83,7 @@ def test_a_proposal_names_the_removed_replicas_whose_logs_are_damaged() -> None:
 def test_the_high_watermark_is_the_least_of_the_replicas_in_sync(
     in_sync: tuple[int, ...], positions: dict[int, int], expected: int
 ) -> None:
-    isr = reign(isr=in_sync, now_ms=-LAG_MS - 1)
+    isr = isr_of(isr=in_sync, now_ms=-LAG_MS - 1)
     for replica_id, offset in positions.items():
         fetched(isr, replica_id, offset, now_ms=-LAG_MS - 1)
 
@@ -92,7 +92,7 @@ def test_the_high_watermark_is_the_least_of_the_replicas_in_sync(
 
 
 def test_the_high_watermark_waits_for_a_follower_that_is_about_to_join() -> None:
-    isr = reign(isr=(1,), replicas=(1, 2))
+    isr = isr_of(isr=(1,), replicas=(1, 2))
     fetched(isr, 2, 90, end=90, now_ms=0)
 
     assert watermark(isr, end=100, now_ms=100) == 90
@@ -101,14 +101,14 @@ def test_the_high_watermark_waits_for_a_follower_that_is_about_to_join() -> None
 
 
 def test_a_follower_that_was_not_in_sync_at_the_start_does_not_hold_the_high_watermark_back() -> None:
-    assert watermark(reign(isr=(1,), replicas=(1, 2))) == 100
+    assert watermark(isr_of(isr=(1,), replicas=(1, 2))) == 100
 
 
 # ---- catching up ---------------------------------------------------------------------------------
 
 
 def test_a_follower_of_a_busy_leader_is_caught_up_although_never_at_its_end() -> None:
-    isr = reign(now_ms=0)
+    isr = isr_of(now_ms=0)
     follower = isr.followers[2]
     fetched(isr, 2, 0, end=10, now_ms=1000)
     fetched(isr, 2, 10, end=20, now_ms=2000)
@@ -124,7 +124,7 @@ def test_a_follower_of_a_busy_leader_is_caught_up_although_never_at_its_end() ->
 
 
 def test_a_follower_that_lags_is_removed_when_the_controller_agrees() -> None:
-    isr = reign()
+    isr = isr_of()
     fetched(isr, 2, 100, now_ms=0)
     fetched(isr, 3, 50, now_ms=0)
 
@@ -140,7 +140,7 @@ def test_a_follower_that_lags_is_removed_when_the_controller_agrees() -> None:
 
 
 def test_a_follower_that_has_everything_stays_no_matter_when_it_fetched() -> None:
-    isr = reign()
+    isr = isr_of()
     for replica_id in (2, 3):
         fetched(isr, replica_id, 100)
 
@@ -148,7 +148,7 @@ def test_a_follower_that_has_everything_stays_no_matter_when_it_fetched() -> Non
 
 
 def test_a_follower_that_never_fetched_is_removed_too() -> None:
-    proposal = shrinking(reign(), now_ms=LAG_MS + 1)
+    proposal = shrinking(isr_of(), now_ms=LAG_MS + 1)
 
     assert proposal is not None
     assert proposal.isr == ((1, 11),)
@@ -164,7 +164,7 @@ def test_a_follower_that_never_fetched_is_removed_too() -> None:
 def test_a_follower_joins_with_all_committed_records_and_the_log_before_the_leader_epoch(
     offset: int, high_watermark: int, is_proposed: bool
 ) -> None:
-    isr = reign(isr=(1, 2), end=40)
+    isr = isr_of(isr=(1, 2), end=40)
     fetched(isr, 3, offset, epoch=9)
 
     proposal = expansion(isr, 3, high_watermark=high_watermark)
@@ -175,8 +175,8 @@ def test_a_follower_joins_with_all_committed_records_and_the_log_before_the_lead
         assert 3 in isr.maximal
 
 
-def test_until_the_controller_has_agreed_the_newcomer_counts() -> None:
-    isr = reign(isr=(1,), replicas=(1, 2), now_ms=0)
+def test_until_the_controller_has_agreed_the_new_member_counts() -> None:
+    isr = isr_of(isr=(1,), replicas=(1, 2), now_ms=0)
     fetched(isr, 2, 60, end=60)
     proposal = expansion(isr, 2, high_watermark=60)
     assert proposal is not None
@@ -186,13 +186,13 @@ def test_until_the_controller_has_agreed_the_newcomer_counts() -> None:
 
 
 def test_the_metadata_end_a_proposal() -> None:
-    isr = reign(isr=(1, 2))
+    isr = isr_of(isr=(1, 2))
     fetched(isr, 3, 100)
     proposal = expansion(isr, 3)
     assert proposal is not None
 
     isr.update(partition_epoch=6, replicas=(1, 2, 3), in_sync_replicas=(1,), now_ms=0)
-    assert isr.is_pending(proposal), "older news mean nothing"
+    assert isr.is_pending(proposal), "an earlier partition epoch ends no proposal"
     isr.update(partition_epoch=8, replicas=(1, 2, 3), in_sync_replicas=(1, 2, 3), now_ms=0)
 
     assert not isr.is_pending(proposal)
@@ -201,7 +201,7 @@ def test_the_metadata_end_a_proposal() -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "is_asked_again", "still_pending"),
+    ("error", "is_retried", "still_pending"),
     [
         (ErrorCode.INELIGIBLE_REPLICA, False, False),
         (ErrorCode.OPERATION_NOT_ATTEMPTED, False, False),
@@ -213,14 +213,14 @@ def test_the_metadata_end_a_proposal() -> None:
     ],
 )
 def test_a_failed_proposal_is_dropped_or_sent_again_by_its_error(
-    error: ErrorCode, is_asked_again: bool, still_pending: bool
+    error: ErrorCode, is_retried: bool, still_pending: bool
 ) -> None:
-    isr = reign(isr=(1, 2))
+    isr = isr_of(isr=(1, 2))
     fetched(isr, 3, 100)
     proposal = expansion(isr, 3)
     assert proposal is not None
 
-    assert isr.settle(proposal, error) is is_asked_again
+    assert isr.settle(proposal, error) is is_retried
     assert isr.is_pending(proposal) is still_pending
     assert (3 in isr.maximal) is still_pending, "what may have been done counts as done"
 
@@ -229,7 +229,7 @@ def test_a_failed_proposal_is_dropped_or_sent_again_by_its_error(
 
 
 def test_the_low_watermark_is_the_least_start_of_living_replicas() -> None:
-    isr = reign()
+    isr = isr_of()
     isr.followers[2].log_start_offset = 5
     isr.followers[3].log_start_offset = 2
 
@@ -256,7 +256,7 @@ def test_nothing_below_the_high_watermark_is_missing_from_any_isr_the_controller
     steps: list[tuple[str, int] | tuple[str, int, int]],
 ) -> None:
     """The controller may have applied the pending change or not; in both cases its ISR has all records."""
-    isr = reign(isr=(1, 2, 3, 4), replicas=(1, 2, 3, 4))
+    isr = isr_of(isr=(1, 2, 3, 4), replicas=(1, 2, 3, 4))
     has = {2: 0, 3: 0, 4: 0}
     end, now_ms, high_watermark, partition_epoch = 0, 0, 0, 7
     for name, *arguments in steps:

@@ -37,7 +37,7 @@ def test_a_lone_leader_shows_a_record_at_once(world: ReplicaWorld) -> None:
     assert world.partition().log.high_watermark == 3
     readable = partial(world.partition().readable_bytes, 0, 10_000, UNCOMMITTED)
     assert readable(enough_bytes=10_000) == len(batch(3))
-    assert readable(enough_bytes=1) == HEADER_SIZE, "none is smaller, so it need not be looked for"
+    assert readable(enough_bytes=1) == HEADER_SIZE, "any batch is at least that large, so none is looked for"
 
 
 def test_a_record_is_shown_when_every_replica_in_sync_has_it(world: ReplicaWorld) -> None:
@@ -80,7 +80,9 @@ def test_a_new_epoch_forgets_what_followers_had(world: ReplicaWorld) -> None:
     ("known_epoch", "code"),
     [(4, ErrorCode.FENCED_LEADER_EPOCH), (6, ErrorCode.UNKNOWN_LEADER_EPOCH)],
 )
-def test_a_client_of_another_epoch_is_fenced(world: ReplicaWorld, known_epoch: int, code: ErrorCode) -> None:
+def test_a_client_of_another_leader_epoch_is_rejected(
+    world: ReplicaWorld, known_epoch: int, code: ErrorCode
+) -> None:
     world.create_topic(leader_epoch=5)
 
     assert code_of(world.partition().check_leader, known_epoch) is code
@@ -88,7 +90,7 @@ def test_a_client_of_another_epoch_is_fenced(world: ReplicaWorld, known_epoch: i
     world.partition().check_leader(-1)
 
 
-def test_a_follower_takes_no_records(world: ReplicaWorld) -> None:
+def test_a_follower_accepts_no_records_from_a_producer(world: ReplicaWorld) -> None:
     world.create_topic(replicas=(NODE_ID, OTHER_ID), leader=OTHER_ID)
 
     assert code_of(world.append) is ErrorCode.NOT_LEADER_OR_FOLLOWER
@@ -139,7 +141,7 @@ def test_records_are_deleted_up_to_the_high_watermark(world: ReplicaWorld) -> No
     partition.delete_records_before(4)
     assert partition.low_watermark() == 4
     partition.delete_records_before(2)
-    assert partition.low_watermark() == 4, "never back"
+    assert partition.low_watermark() == 4, "the low watermark never moves back"
     assert code_of(partition.delete_records_before, 11) is ErrorCode.OFFSET_OUT_OF_RANGE
     assert code_of(partition.delete_records_before, -2) is ErrorCode.OFFSET_OUT_OF_RANGE
     assert partition.delete_records_before(-1) == 10
@@ -221,27 +223,27 @@ def test_a_failed_disk_is_a_storage_error(world: ReplicaWorld) -> None:
 
 
 def test_a_proposal_from_before_a_leader_was_cut_off_may_still_be_accepted(world: ReplicaWorld) -> None:
-    asked: list[IsrProposal] = []
-    world.replica_manager.context.propose = lambda _, proposal: asked.append(proposal)
+    proposals: list[IsrProposal] = []
+    world.replica_manager.context.propose = lambda _, proposal: proposals.append(proposal)
     world.create_topic(replicas=(NODE_ID, OTHER_ID), isr=(NODE_ID,))
     partition = world.partition()
     partition.follower_fetched(OTHER_ID, 0)
-    assert [one.broker_ids for one in asked] == [{NODE_ID, OTHER_ID}]
+    assert [one.broker_ids for one in proposals] == [{NODE_ID, OTHER_ID}]
 
     world.replica_manager.fence()
     world.replica_manager.unfence()
     world.append(count=3)
 
     assert partition.log.high_watermark == 0, "the other may be in sync by now, and lead without these"
-    assert asked == [asked[0]] * 2, "whether the first was lost nobody knows"
+    assert proposals == [proposals[0]] * 2, "the first may have been lost"
     world.create_topic(replicas=(NODE_ID, OTHER_ID), isr=(NODE_ID, OTHER_ID))
     partition.follower_fetched(OTHER_ID, 3)
     assert partition.log.high_watermark == 3
 
 
-def test_a_proposal_from_an_earlier_state_is_over(world: ReplicaWorld) -> None:
-    asked: list[IsrProposal] = []
-    world.replica_manager.context.propose = lambda _, proposal: asked.append(proposal)
+def test_a_proposal_of_an_earlier_leader_epoch_is_not_sent_again(world: ReplicaWorld) -> None:
+    proposals: list[IsrProposal] = []
+    world.replica_manager.context.propose = lambda _, proposal: proposals.append(proposal)
     world.create_topic(replicas=(NODE_ID, OTHER_ID), isr=(NODE_ID,))
     world.partition().follower_fetched(OTHER_ID, 0)
 
@@ -250,23 +252,23 @@ def test_a_proposal_from_an_earlier_state_is_over(world: ReplicaWorld) -> None:
     world.replica_manager.unfence()
     world.append(count=3)
 
-    assert len(asked) == 1 and world.partition().log.high_watermark == 3
+    assert len(proposals) == 1 and world.partition().log.high_watermark == 3
 
 
 class Watcher:
     """Records the events of a log."""
 
     def __init__(self) -> None:
-        self.told: list[str] = []
+        self.events: list[str] = []
 
     def log_grew(self) -> None:
-        self.told.append("grew")
+        self.events.append("grew")
 
     def offsets_moved(self) -> None:
-        self.told.append("moved")
+        self.events.append("moved")
 
 
-def append_in_a_way(partition: Partition, way: str, now_ms: int) -> None:
+def append_as(partition: Partition, way: str, now_ms: int) -> None:
     """Append one record as the leader, in one of the ways."""
     match way:
         case "a batch":
@@ -298,10 +300,10 @@ def test_every_append_of_a_leader_wakes_watchers_is_counted_and_is_shown_once_fl
     flushed: list[object] = []
     world.replica_manager.flush_by(flushed.append)
 
-    append_in_a_way(partition, way, world.clock.now_ms())
+    append_as(partition, way, world.clock.now_ms())
 
     is_flushed_first = flush_messages == 3
-    assert watcher.told == ["grew"] and partition.watchers == []
+    assert watcher.events == ["grew"] and partition.watchers == []
     assert flushed == ([partition.log] if is_flushed_first else [])
     assert partition.log.high_watermark == (2 if is_flushed_first else 3)
     assert partition.counters.messages_in - counted == (way != "a marker")
@@ -316,6 +318,6 @@ def test_a_record_that_other_in_sync_replicas_lack_is_not_shown_by_its_append(
     world.append(count=1)
     world.create_topic(replicas=(NODE_ID, OTHER_ID))
 
-    append_in_a_way(world.partition(), way, world.clock.now_ms())
+    append_as(world.partition(), way, world.clock.now_ms())
 
     assert (world.partition().log.log_end_offset, world.partition().log.high_watermark) == (3, 2)

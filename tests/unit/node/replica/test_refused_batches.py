@@ -8,7 +8,7 @@ from ottla.node.replica.refused_batches import MAX_PRODUCERS, WINDOW_MS, Refused
 from tests.unit.node.replica.replica_world import NODE_ID, OTHER_ID, ReplicaWorld, batch
 
 
-def of(sequence: int, *, producer_id: int = 7, epoch: int = 0) -> bytearray:
+def batch_at(sequence: int, *, producer_id: int = 7, epoch: int = 0) -> bytearray:
     return batch(producer_id=producer_id, producer_epoch=epoch, base_sequence=sequence)
 
 
@@ -19,64 +19,68 @@ def holds_back(refused: RefusedBatches, records: bytearray, now_ms: int, *, last
 def test_batches_behind_a_rejected_one_are_rejected_until_the_log_has_it() -> None:
     refused = RefusedBatches()
     for sequence in (5, 6):
-        refused.note(of(sequence), 100)
+        refused.note(batch_at(sequence), 100)
 
-    assert holds_back(refused, of(6), 101) and holds_back(refused, of(7), 101)
-    assert not holds_back(refused, of(5), 102)
-    assert holds_back(refused, of(6), 103)  # the first has arrived, and could not be appended
-    assert not holds_back(refused, of(6), 104, last_sequence=5) and not refused
+    assert holds_back(refused, batch_at(6), 101) and holds_back(refused, batch_at(7), 101)
+    assert not holds_back(refused, batch_at(5), 102)
+    assert holds_back(refused, batch_at(6), 103)  # the first has arrived, and could not be appended
+    assert not holds_back(refused, batch_at(6), 104, last_sequence=5) and not refused
 
 
 @pytest.mark.parametrize(
-    "other", [of(6, producer_id=8), of(6, epoch=1), of(4), batch(), bytearray(b"no batch")], ids=str
+    "other",
+    [batch_at(6, producer_id=8), batch_at(6, epoch=1), batch_at(4), batch(), bytearray(b"no batch")],
+    ids=["another producer", "another epoch", "an earlier sequence", "no producer", "no batch"],
 )
 def test_others_are_not_held_back(other: bytearray) -> None:
     refused = RefusedBatches()
-    refused.note(of(5), 100)
+    refused.note(batch_at(5), 100)
 
     assert not holds_back(refused, other, 101)
-    assert holds_back(refused, of(6), 101)
+    assert holds_back(refused, batch_at(6), 101)
 
 
-@pytest.mark.parametrize("other", [of(6), of(0, epoch=0)], ids=["a later one", "one of an older epoch"])
+@pytest.mark.parametrize(
+    "other", [batch_at(6), batch_at(0, epoch=0)], ids=["a later one", "one of an older epoch"]
+)
 def test_another_refused_batch_does_not_take_the_place_of_the_first(other: bytearray) -> None:
     refused = RefusedBatches()
-    refused.note(of(5, epoch=1), 100)
+    refused.note(batch_at(5, epoch=1), 100)
     refused.note(other, 101)
 
-    assert holds_back(refused, of(6, epoch=1), 102)
+    assert holds_back(refused, batch_at(6, epoch=1), 102)
 
 
 def test_a_clock_that_is_set_back_ends_the_rejections() -> None:
     refused = RefusedBatches()
-    refused.note(of(5), 3_600_000)
+    refused.note(batch_at(5), 3_600_000)
 
-    assert not holds_back(refused, of(6), 100) and not refused
+    assert not holds_back(refused, batch_at(6), 100) and not refused
 
 
 def test_nothing_is_held_back_for_long() -> None:
     refused = RefusedBatches()
-    refused.note(of(5), 100)
+    refused.note(batch_at(5), 100)
 
-    assert holds_back(refused, of(6), 100 + WINDOW_MS)
-    assert not holds_back(refused, of(6), 101 + WINDOW_MS) and not refused
+    assert holds_back(refused, batch_at(6), 100 + WINDOW_MS)
+    assert not holds_back(refused, batch_at(6), 101 + WINDOW_MS) and not refused
 
 
 def test_a_rejected_batch_that_arrived_another_way_holds_nothing_back() -> None:
     refused = RefusedBatches()
-    refused.note(of(5), 100)
+    refused.note(batch_at(5), 100)
 
-    assert holds_back(refused, of(6), 101, last_sequence=4)
-    assert not holds_back(refused, of(6), 101, last_sequence=5) and not refused
+    assert holds_back(refused, batch_at(6), 101, last_sequence=4)
+    assert not holds_back(refused, batch_at(6), 101, last_sequence=5) and not refused
 
 
 def test_only_the_newest_of_very_many_producers_are_kept() -> None:
     refused = RefusedBatches()
     for producer_id in range(MAX_PRODUCERS + 1):
-        refused.note(of(5, producer_id=producer_id), 100)
+        refused.note(batch_at(5, producer_id=producer_id), 100)
 
-    assert not holds_back(refused, of(6, producer_id=0), 100)
-    assert holds_back(refused, of(6, producer_id=1), 100)
+    assert not holds_back(refused, batch_at(6, producer_id=0), 100)
+    assert holds_back(refused, batch_at(6, producer_id=1), 100)
 
 
 # ---- in a partition ----------------------------------------------------------------------------------
@@ -84,7 +88,7 @@ def test_only_the_newest_of_very_many_producers_are_kept() -> None:
 
 def append(world: ReplicaWorld, sequence: int) -> ErrorCode:
     """Append as a client's request does: as a run of batches first, then as a single one."""
-    partition, records = world.partition(), of(sequence)
+    partition, records = world.partition(), batch_at(sequence)
     now_ms = world.clock.now_ms()
     if partition.append_run([memoryview(records)], required_acks=1, now_ms=now_ms):
         return ErrorCode.NONE
@@ -134,7 +138,7 @@ def test_the_first_batch_may_fail_once_more() -> None:
     lead(world, OTHER_ID, 0)
     assert append(world, 0) is ErrorCode.NOT_LEADER_OR_FOLLOWER
     lead(world, NODE_ID, 1)
-    damaged = of(0)
+    damaged = batch_at(0)
     damaged[-1] ^= 1
 
     with pytest.raises(KafkaError, match="CRC"):

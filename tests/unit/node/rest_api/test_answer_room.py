@@ -37,7 +37,7 @@ def test_an_answer_gives_its_room_back_however_it_ends() -> None:
     assert room.held_bytes == 0
 
 
-def test_what_is_put_together_is_refused_when_there_is_no_room(world: World) -> None:
+def test_an_answer_under_construction_is_refused_when_there_is_no_room(world: World) -> None:
     first, second = world.part("first"), world.part("second")
     first.hold(60)
 
@@ -61,7 +61,7 @@ def test_one_answer_alone_may_be_larger(world: World) -> None:
         world.part("other").hold(1)
 
 
-def test_who_reads_for_longest_makes_room_unless_he_has_just_begun(world: World) -> None:
+def test_the_longest_reader_is_cut_off_unless_it_has_just_begun(world: World) -> None:
     first, second, third = world.part("first"), world.part("second"), world.part("third")
     first.leave(40)
     world.now_s = 1.0

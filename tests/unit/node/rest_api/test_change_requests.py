@@ -2,13 +2,13 @@
 
 import pytest
 
-from ottla.node.rest_api.change_requests import is_told_change
+from ottla.node.rest_api.change_requests import is_audited
 
 TOPIC = "/v3/clusters/{cluster_id}/topics/{topic_name}"
 
 
 @pytest.mark.parametrize(
-    ("method", "path", "status", "is_told"),
+    ("method", "path", "status", "is_logged"),
     [
         ("POST", "/v3/clusters/{cluster_id}/topics", 201, True),
         ("DELETE", TOPIC, 500, True),
@@ -28,7 +28,7 @@ TOPIC = "/v3/clusters/{cluster_id}/topics/{topic_name}"
         ("DELETE", "", 404, False),
     ],
 )
-def test_changes_are_told_and_records_and_refusals_are_not(
-    method: str, path: str, status: int, is_told: bool
+def test_changes_are_logged_and_records_and_refusals_are_not(
+    method: str, path: str, status: int, is_logged: bool
 ) -> None:
-    assert is_told_change(method, path, status) is is_told
+    assert is_audited(method, path, status) is is_logged

@@ -1,8 +1,9 @@
-"""The address of a client: only trusted proxies are believed about the addresses they forward for."""
+"""The address of a client: a forwarded address counts only if it comes from a trusted proxy."""
 
 import pytest
 
-from ottla.node.rest_api.client_address import client_of, place_of_client
+from ottla.node.net.connection_info import network_of
+from ottla.node.rest_api.client_address import locate_client
 from ottla.node.settings.rest_settings import parse_trusted_proxies
 
 PROXIES = parse_trusted_proxies(("10.0.0.0/8", "2001:db8::1"))
@@ -24,12 +25,14 @@ PROXIES = parse_trusted_proxies(("10.0.0.0/8", "2001:db8::1"))
         ("", [], ""),
     ],
 )
-def test_a_request_is_of(peer: str, forwarded: list[str], client: str) -> None:
-    assert client_of(peer, forwarded, PROXIES) == client
+def test_only_trusted_proxies_can_forward_the_address_of_a_client(
+    peer: str, forwarded: list[str], client: str
+) -> None:
+    assert network_of(locate_client(peer, "", forwarded, PROXIES)[0]) == client
 
 
-def test_without_trusted_proxies_nobody_is_believed() -> None:
-    assert client_of("10.0.0.1", ["198.51.100.7"], ()) == "10.0.0.1"
+def test_without_trusted_proxies_no_forwarded_address_is_used() -> None:
+    assert locate_client("10.0.0.1", "", ["198.51.100.7"], ())[0] == "10.0.0.1"
 
 
 LOCAL_PROXY = parse_trusted_proxies(("127.0.0.1", "10.0.0.0/8"))
@@ -51,16 +54,16 @@ LOCAL_PROXY = parse_trusted_proxies(("127.0.0.1", "10.0.0.0/8"))
         ("127.0.0.1", ["unknown"], ("127.0.0.1", False)),
         ("127.0.0.1", [""], ("127.0.0.1", False)),
         ("127.0.0.1", ["unknown, 10.0.0.5"], ("10.0.0.5", False)),
-        # A peer that is not a trusted proxy is not believed.
+        # A peer that is not a trusted proxy cannot forward an address.
         ("192.0.2.1", ["127.0.0.1"], ("192.0.2.1", False)),
     ],
 )
-def test_nobody_behind_a_proxy_is_taken_for_somebody_of_this_machine(
+def test_a_client_behind_a_proxy_does_not_count_as_local(
     peer: str, forwarded: list[str], place: tuple[str, bool]
 ) -> None:
-    assert place_of_client(peer, "10.0.0.2", forwarded, LOCAL_PROXY) == place
+    assert locate_client(peer, "10.0.0.2", forwarded, LOCAL_PROXY) == place
 
 
-def test_behind_a_proxy_of_this_machine_that_is_not_trusted_may_be_anybody() -> None:
-    assert place_of_client("127.0.0.1", "127.0.0.1", [], ()) == ("127.0.0.1", True)
-    assert place_of_client("127.0.0.1", "127.0.0.1", ["127.0.0.1"], ()) == ("127.0.0.1", False)
+def test_a_client_behind_an_untrusted_local_proxy_does_not_count_as_local() -> None:
+    assert locate_client("127.0.0.1", "127.0.0.1", [], ()) == ("127.0.0.1", True)
+    assert locate_client("127.0.0.1", "127.0.0.1", ["127.0.0.1"], ()) == ("127.0.0.1", False)

@@ -40,7 +40,7 @@ def test_two_requests_have_two_clients_and_the_next_has_one_of_them() -> None:
     asyncio.run(run())
 
 
-def test_nobody_is_lent_the_connections_of_somebody_else() -> None:
+def test_a_caller_is_not_lent_the_connections_of_another() -> None:
     async def run() -> None:
         clients = pool()
         others = [CALLER._replace(principal="User:bob"), CALLER._replace(host="10.0.0.2")]
@@ -78,7 +78,7 @@ def test_a_client_comes_back_from_a_request_that_failed() -> None:
     asyncio.run(run())
 
 
-def test_who_waits_too_long_for_his_turn_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_caller_that_waits_too_long_for_its_turn_gets_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client_pool, "TURN_TIMEOUT_S", 0.01)
 
     async def run() -> None:

@@ -122,7 +122,7 @@ class Operation(NamedTuple):
     body: list[str]
 
     @property
-    def told(self) -> dict[str, Any]:
+    def document(self) -> dict[str, Any]:
         """Return this operation from our document."""
         found: dict[str, Any] = PATHS[f"/v3/clusters{self.path.rstrip('/')}"][self.method.lower()]
         return found
@@ -180,9 +180,9 @@ def test_the_table_is_whole() -> None:
 
 @pytest.mark.parametrize("one", list(operations()), ids=lambda one: f"{one.method} {one.path}")
 def test_an_operation_gives_and_takes_what_confluents_does(one: Operation) -> None:
-    answer = one.told["responses"][one.status]
+    answer = one.document["responses"][one.status]
     schema = answer["content"][JSON]["schema"] if one.answer != "-" else None
-    ours = {name["name"] for name in one.told.get("parameters", ()) if name["in"] == "query"}
+    ours = {name["name"] for name in one.document.get("parameters", ()) if name["in"] == "query"}
 
     if schema is None:
         assert "content" not in answer
@@ -205,6 +205,6 @@ def test_an_operation_gives_and_takes_what_confluents_does(one: Operation) -> No
         assert {name for name in fields if "?" not in name} <= set(resolved(schema)["required"])
     assert set(one.query) <= ours
     if one.body:
-        body = resolved(one.told["requestBody"]["content"][JSON]["schema"])
+        body = resolved(one.document["requestBody"]["content"][JSON]["schema"])
         assert {name.rstrip("?") for name in one.body} == set(body["properties"])
         assert set(body.get("required", ())) <= {name for name in one.body if "?" not in name}

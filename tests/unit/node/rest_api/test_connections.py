@@ -24,52 +24,54 @@ class Client:
 
 
 @pytest.fixture
-def places(monkeypatch: pytest.MonkeyPatch) -> HttpConnections:
+def pool(monkeypatch: pytest.MonkeyPatch) -> HttpConnections:
     monkeypatch.setattr(connections, "MAX_CONNECTIONS", 4)
     return HttpConnections()
 
 
-def come(places: HttpConnections, *clients: Client) -> list[bool]:
-    return [places.enter(cast(Any, one)) for one in clients]
+def enter(pool: HttpConnections, *clients: Client) -> list[bool]:
+    return [pool.enter(cast(Any, one)) for one in clients]
 
 
-def test_who_has_most_connections_gives_the_one_that_was_still_for_longest(places: HttpConnections) -> None:
+def test_the_address_with_most_connections_loses_the_one_idle_for_longest(pool: HttpConnections) -> None:
     lone, many = Client("a"), [Client("b") for _ in range(3)]
-    come(places, lone, *many)
-    places.moved(cast(Any, many[0]))
-    newcomers = [Client("c"), Client("d")]
+    enter(pool, lone, *many)
+    pool.moved(cast(Any, many[0]))
+    new = [Client("c"), Client("d")]
 
-    assert come(places, *newcomers) == [True, True]
+    assert enter(pool, *new) == [True, True]
 
     assert [one.is_cut_off for one in (lone, *many)] == [False, False, True, True]
 
 
-def test_who_is_served_keeps_his_place_and_when_all_are_nobody_comes(places: HttpConnections) -> None:
+def test_a_served_connection_is_kept_and_when_all_are_served_no_other_is_accepted(
+    pool: HttpConnections,
+) -> None:
     clients = [Client("a") for _ in range(4)]
-    come(places, *clients)
+    enter(pool, *clients)
     for one in clients[:3]:
         one.is_at_work = True
 
-    newcomer, other = Client("a"), Client("b")
-    assert come(places, newcomer) == [True]
+    new, other = Client("a"), Client("b")
+    assert enter(pool, new) == [True]
     assert [one.is_cut_off for one in clients] == [False, False, False, True]
-    assert come(places, other) == [True]  # the new connection has sent no request yet
-    for one in (*clients, newcomer, other):
+    assert enter(pool, other) == [True]  # the new connection has sent no request yet
+    for one in (*clients, new, other):
         one.is_at_work = True
-    assert come(places, Client("c")) == [False]
+    assert enter(pool, Client("c")) == [False]
 
 
-def test_a_place_is_free_again_once(places: HttpConnections) -> None:
+def test_a_place_is_free_again_once(pool: HttpConnections) -> None:
     first = Client("a")
-    come(places, first, *[Client("b") for _ in range(3)])
+    enter(pool, first, *[Client("b") for _ in range(3)])
 
     for _ in range(2):  # it was cut off, and then the loop reports its end
-        places.leave(cast(Any, first))
+        pool.leave(cast(Any, first))
 
     other = Client("a")
-    assert come(places, other) == [True]
-    places.moved(cast(Any, first))  # it has ended, and gets no place back
-    assert come(places, Client("c"), Client("c")) == [True, True] and not other.is_cut_off
+    assert enter(pool, other) == [True]
+    pool.moved(cast(Any, first))  # it has ended, and gets no place back
+    assert enter(pool, Client("c"), Client("c")) == [True, True] and not other.is_cut_off
 
 
 @pytest.mark.parametrize(

@@ -66,7 +66,7 @@ def test_one_address_leaves_slots_to_others() -> None:
     asyncio.run(run())
 
 
-def test_turns_go_around_among_those_who_wait() -> None:
+def test_turns_go_around_among_waiting_callers() -> None:
     async def run() -> None:
         work = Work(Bounds(2, 2, 10, 10))
         await work.ask("a1", "a2", "a3", "a4", "b1", "b2", "c1")
@@ -80,14 +80,14 @@ def test_turns_go_around_among_those_who_wait() -> None:
     asyncio.run(run())
 
 
-def test_what_is_beyond_a_queue_is_refused_at_once_and_told_when_to_ask_again() -> None:
+def test_a_request_beyond_a_queue_is_refused_at_once_with_a_time_to_retry() -> None:
     async def run() -> None:
         work = Work()
 
         await work.ask(*(f"a{number}" for number in range(7)), "b1", "b2", "b3", "b4", "c1")
 
-        whose = [str(one) for one in work.refused]
-        assert whose == [
+        messages = [str(one) for one in work.refused]
+        assert messages == [
             "Too many pages of records are being read for this client.",
             "Too many pages of records are being read on this node.",
         ]
@@ -98,7 +98,7 @@ def test_what_is_beyond_a_queue_is_refused_at_once_and_told_when_to_ask_again() 
     asyncio.run(run())
 
 
-def test_who_goes_or_waits_for_too_long_leaves_the_queue() -> None:
+def test_a_caller_that_goes_or_waits_for_too_long_leaves_the_queue() -> None:
     async def run() -> None:
         work = Work(Bounds(1, 1, 5, 5))
         await work.ask("a1", "b1")

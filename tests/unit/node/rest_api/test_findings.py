@@ -9,7 +9,7 @@ from ottla.node.net.act_for import Caller
 from ottla.node.rest_api.findings import MAX_KEPT, Kept
 
 
-class Looks:
+class Searches:
     """Counts how often findings were made."""
 
     def __init__(self) -> None:
@@ -18,7 +18,7 @@ class Looks:
 
     async def find(self) -> list[Finding]:
         self.under_way += 1
-        assert self.under_way == 1, "one looks at a time"
+        assert self.under_way == 1, "one search at a time"
         await asyncio.sleep(0)
         self.under_way -= 1
         self.count += 1
@@ -29,45 +29,45 @@ def caller(name: str) -> Caller:
     return Caller(name, "127.0.0.1", is_local=True)
 
 
-def test_callers_who_ask_at_once_cost_one_look() -> None:
+def test_concurrent_callers_share_one_search() -> None:
     async def ask() -> None:
-        looks = Looks()
+        searches = Searches()
         kept: Kept[list[Finding]] = Kept(60.0)
 
-        found = await asyncio.gather(*(kept.get(caller("User:a"), looks.find) for _ in range(5)))
+        found = await asyncio.gather(*(kept.get(caller("User:a"), searches.find) for _ in range(5)))
 
-        assert looks.count == 1 and all(one is found[0] for one in found)
+        assert searches.count == 1 and all(one is found[0] for one in found)
 
     asyncio.run(ask())
 
 
 def test_findings_are_for_their_caller_alone() -> None:
     async def ask() -> None:
-        looks = Looks()
+        searches = Searches()
         kept: Kept[list[Finding]] = Kept(60.0)
 
-        mine = await kept.get(caller("User:a"), looks.find)
-        other = await kept.get(caller("User:b"), looks.find)
+        mine = await kept.get(caller("User:a"), searches.find)
+        other = await kept.get(caller("User:b"), searches.find)
 
-        assert looks.count == 2 and mine.what != other.what
+        assert searches.count == 2 and mine.what != other.what
 
     asyncio.run(ask())
 
 
-def test_what_is_old_or_of_too_many_callers_is_found_anew() -> None:
+def test_findings_that_are_old_or_of_too_many_callers_are_found_again() -> None:
     async def ask() -> None:
-        looks = Looks()
+        searches = Searches()
         short: Kept[list[Finding]] = Kept(0.0)
-        await short.get(caller("User:a"), looks.find)
-        await short.get(caller("User:a"), looks.find)
-        assert looks.count == 2
+        await short.get(caller("User:a"), searches.find)
+        await short.get(caller("User:a"), searches.find)
+        assert searches.count == 2
 
-        looks = Looks()
+        searches = Searches()
         kept: Kept[list[Finding]] = Kept(60.0)
         for number in range(MAX_KEPT + 1):
-            await kept.get(caller(f"User:{number}"), looks.find)
-        await kept.get(caller("User:0"), looks.find)
+            await kept.get(caller(f"User:{number}"), searches.find)
+        await kept.get(caller("User:0"), searches.find)
 
-        assert looks.count == MAX_KEPT + 2
+        assert searches.count == MAX_KEPT + 2
 
     asyncio.run(ask())

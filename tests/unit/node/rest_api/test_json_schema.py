@@ -51,7 +51,7 @@ CASES: list[tuple[Any, dict[str, Any], str | None]] = [
 
 
 @pytest.mark.parametrize(("value", "schema", "problem"), CASES)
-def test_a_value_is_judged_as_json_schema_says(
+def test_a_value_is_checked_as_json_schema_says(
     value: Any, schema: dict[str, Any], problem: str | None
 ) -> None:
     assert problem_of(value, schema) == problem

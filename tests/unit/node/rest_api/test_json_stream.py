@@ -75,7 +75,7 @@ def test_documents_written_over_many_lines_are_found() -> None:
         (b"{" + b'"a":{' * 5000, 0, "larger than allowed"),
     ],
 )
-def test_what_came_before_a_broken_document_is_kept(text: bytes, before: int, problem: str) -> None:
+def test_documents_before_a_broken_one_are_kept(text: bytes, before: int, problem: str) -> None:
     stream = JsonStream(100)
 
     documents = all_of(stream, [text])

@@ -70,7 +70,7 @@ def test_some_wrong_passwords_are_free_and_then_the_wait_doubles() -> None:
     assert waits.wait_s("ann", "10.0.0.1", 15.0) == 1.0 and waits.wait_s("ann", "10.0.0.1", 16.0) == 0.0
 
 
-def test_nobody_else_waits() -> None:
+def test_other_users_and_addresses_do_not_wait() -> None:
     waits = LoginWaits(KEY)
     for _ in range(1_000):
         waits.failed("ann", "10.0.0.1", 0.0)
@@ -101,7 +101,7 @@ def test_waits_have_a_limit_also_in_the_length_of_names() -> None:
     assert waits.wait_s("x" * 10_000, "a", 0.0) > 0
 
 
-def guess(waits: LoginWaits, user: str, addresses: Iterable[str], now_s: float = 0.0) -> int:
+def try_passwords(waits: LoginWaits, user: str, addresses: Iterable[str], now_s: float = 0.0) -> int:
     """Try a wrong password from each address, all at once; return the number that were checked."""
     begun = []
     for address in addresses:
@@ -117,22 +117,22 @@ def test_guesses_for_one_user_from_very_many_addresses_are_bounded_also_at_once(
     waits = LoginWaits(KEY)
     botnet = [f"10.1.{number // 250}.{number % 250}" for number in range(5_000)]
 
-    assert guess(waits, "ann", botnet) == login_waits.STRANGERS_BURST
-    assert [guess(waits, "ann", botnet, now_s) for now_s in (1.0, 2.0, 12.0)] == [1, 1, 10]
-    assert guess(waits, "bob", botnet[:50]) == 50
+    assert try_passwords(waits, "ann", botnet) == login_waits.UNKNOWN_ADDRESS_BURST
+    assert [try_passwords(waits, "ann", botnet, now_s) for now_s in (1.0, 2.0, 12.0)] == [1, 1, 10]
+    assert try_passwords(waits, "bob", botnet[:50]) == 50
 
 
-def test_whoever_has_logged_in_before_is_not_locked_out_by_strangers() -> None:
+def test_a_user_that_has_logged_in_before_is_not_locked_out_by_unknown_clients() -> None:
     waits = LoginWaits(KEY)
     waits.begun("ann", "192.168.0.1", 0.0)
     waits.succeeded("ann", "192.168.0.1")
-    guess(waits, "ann", (f"10.1.1.{number}" for number in range(250)))
+    try_passwords(waits, "ann", (f"10.1.1.{number}" for number in range(250)))
 
     assert waits.wait_s("ann", "192.168.0.1", 0.0) == 0.0
-    assert 0.0 < waits.wait_s("ann", "192.168.0.2", 0.0) <= 1.0 / login_waits.STRANGERS_PER_SECOND
+    assert 0.0 < waits.wait_s("ann", "192.168.0.2", 0.0) <= 1.0 / login_waits.UNKNOWN_ADDRESS_PER_SECOND
 
 
-def test_right_passwords_cost_strangers_nothing() -> None:
+def test_right_passwords_cost_unknown_clients_nothing() -> None:
     waits = LoginWaits(KEY)
     for number in range(1_000):
         address = f"10.1.{number // 250}.{number % 250}"
@@ -141,11 +141,11 @@ def test_right_passwords_cost_strangers_nothing() -> None:
         waits.succeeded("ann", address)
 
 
-def test_tries_that_nobody_judged_cost_nothing() -> None:
+def test_tries_that_were_not_verified_cost_nothing() -> None:
     waits = LoginWaits(KEY)
     for number in range(1_000):
         waits.begun("ann", f"10.0.0.{number % 200}", 0.0)
-        waits.unjudged("ann", f"10.0.0.{number % 200}")
+        waits.release("ann", f"10.0.0.{number % 200}")
 
     assert waits.wait_s("ann", "10.0.1.1", 0.0) == 0.0
 
@@ -155,11 +155,11 @@ def test_names_that_were_made_up_do_not_push_out_what_is_known_of_a_user() -> No
     waits.begun("ann", "192.168.0.1", 0.0)
     waits.succeeded("ann", "192.168.0.1")
     botnet = [f"10.1.1.{number}" for number in range(250)]
-    guess(waits, "ann", botnet)
+    try_passwords(waits, "ann", botnet)
     for number in range(2 * login_waits.MAX_REMEMBERED):
-        guess(waits, f"made-up-{number}", ["10.2.0.1"])
+        try_passwords(waits, f"made-up-{number}", ["10.2.0.1"])
 
-    assert guess(waits, "ann", (f"10.3.1.{number}" for number in range(250))) == 0
+    assert try_passwords(waits, "ann", (f"10.3.1.{number}" for number in range(250))) == 0
     assert waits.wait_s("ann", "192.168.0.1", 0.0) == 0.0
 
 
@@ -169,7 +169,7 @@ def test_the_addresses_of_a_user_have_a_limit_and_push_out_its_own() -> None:
     for number in range(login_waits.MAX_ADDRESSES_OF_USER + 1):
         waits.succeeded("ann", f"10.0.0.{number}")
     for user in ("ann", "bob"):
-        guess(waits, user, (f"10.1.1.{number}" for number in range(250)))
+        try_passwords(waits, user, (f"10.1.1.{number}" for number in range(250)))
 
     assert waits.wait_s("ann", "10.0.0.0", 0.0) > 0 and waits.wait_s("ann", "10.0.0.1", 0.0) == 0.0
     assert waits.wait_s("bob", "192.168.0.1", 0.0) == 0.0

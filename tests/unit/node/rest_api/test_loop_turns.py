@@ -41,10 +41,10 @@ def test_of_very_many_readers_one_works_between_two_turns_of_others() -> None:
     assert max(map(len, worked)) <= RECORDS_PER_TURN
     assert all(len(set(numbers)) <= 1 for numbers in worked)
     first = [numbers[0] for numbers in worked if numbers]
-    assert first[:READERS] == list(range(READERS)), "who waits for longest is next"
+    assert first[:READERS] == list(range(READERS)), "the reader that has waited for longest is next"
 
 
-def test_a_reader_that_is_cancelled_while_it_waits_holds_nobody_up() -> None:
+def test_a_reader_that_is_cancelled_while_it_waits_delays_no_other() -> None:
     async def scene() -> bool:
         turns = LoopTurns(lambda: 0.0)
         first, second = (asyncio.ensure_future(turns.worker().pause()) for _ in range(2))

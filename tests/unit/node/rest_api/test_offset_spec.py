@@ -30,7 +30,9 @@ from ottla.node.rest_api.rest_error import RestError
         (None, "1970-01-01T00:00:01.500Z", OffsetSpec(timestamp=1500)),
     ],
 )
-def test_places(offset: str | None, timestamp: str | None, place: OffsetSpec) -> None:
+def test_an_offset_or_a_timestamp_of_a_request_is_parsed(
+    offset: str | None, timestamp: str | None, place: OffsetSpec
+) -> None:
     assert parse_offset_spec(offset, timestamp, offset_spec.EARLIEST) == place
     assert offset is None or re.search(OFFSET_PATTERN, offset)
 
@@ -40,6 +42,6 @@ def test_a_cursor_is_read_as_it_is_written() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "5", "0:1,0:1", "0:-1", "0:1,", "9999999999:1", "a:b", "0:1\n"])
-def test_what_is_no_cursor_is_refused(text: str) -> None:
+def test_an_invalid_cursor_is_refused(text: str) -> None:
     with pytest.raises(RestError):
         parse_cursor(text)

@@ -41,7 +41,7 @@ def test_links_lead_to_one_place_of_the_page() -> None:
     assert set(re.findall(r'href="#([^"]+)"', PAGE)) <= set(places)
 
 
-def test_it_loads_nothing_and_its_style_is_the_one_that_its_policy_allows() -> None:
+def test_the_page_loads_nothing_and_its_policy_allows_its_style_alone() -> None:
     [style] = re.findall(r"<style>(.*?)</style>", PAGE)
 
     assert re.findall(r'(?:src|href)="(?!#|openapi\.json")[^"]*', PAGE) == []
@@ -49,7 +49,7 @@ def test_it_loads_nothing_and_its_style_is_the_one_that_its_policy_allows() -> N
     assert base64.b64encode(hashlib.sha256(style.encode()).digest()).decode() in POLICY
 
 
-def test_what_a_document_says_is_text() -> None:
+def test_the_texts_of_a_document_are_escaped() -> None:
     hostile = {
         **DOCUMENT,
         "info": {"title": "<script>", "version": "&", "description": "<b>"},

@@ -23,7 +23,7 @@ def pulse_of(state: BrokerState | None = BrokerState.RUNNING, *, isr: tuple[int,
     return pulse
 
 
-def asked(line: str, pulse: NodePulse, now_s: float = NOW_S) -> tuple[int, bytes]:
+def probe(line: str, pulse: NodePulse, now_s: float = NOW_S) -> tuple[int, bytes]:
     """Return the status and the body of the answer to a request with this first line."""
     head, _, body = answer_of(f"{line}\r\nHost: 10.1.2.3:8083".encode(), pulse, now_s).partition(b"\r\n\r\n")
     return int(head.split()[1]), body
@@ -32,8 +32,8 @@ def asked(line: str, pulse: NodePulse, now_s: float = NOW_S) -> tuple[int, bytes
 def test_a_node_whose_loop_turns_is_alive_and_ready() -> None:
     pulse = pulse_of()
 
-    alive, body = asked("GET /healthz HTTP/1.1", pulse)
-    ready, _ = asked("GET /readyz?verbose HTTP/1.0", pulse)
+    alive, body = probe("GET /healthz HTTP/1.1", pulse)
+    ready, _ = probe("GET /readyz?verbose HTTP/1.0", pulse)
 
     assert (alive, ready) == (200, 200) and json.loads(body)["status"] == "alive"
 
@@ -43,45 +43,45 @@ def test_a_loop_that_hangs_is_neither_alive_nor_ready() -> None:
 
     late = NOW_S + MAX_AGE_S
 
-    assert asked("GET /healthz HTTP/1.1", pulse, late)[0] == 200
+    assert probe("GET /healthz HTTP/1.1", pulse, late)[0] == 200
     for path in ("/healthz", "/readyz"):
-        status, body = asked(f"GET {path} HTTP/1.1", pulse, late + 0.1)
-        assert status == 503 and b"has not responded for 2.4 s" in body
+        status, body = probe(f"GET {path} HTTP/1.1", pulse, late + 0.1)
+        assert status == 503 and b"has not responded for 2.6 s" in body
     pulse.beat(late + 0.2, pulse_of().last.state)  # type: ignore[union-attr]
-    assert asked("GET /healthz HTTP/1.1", pulse, late + 0.2)[0] == 200
+    assert probe("GET /healthz HTTP/1.1", pulse, late + 0.2)[0] == 200
 
 
 def test_a_node_that_starts_is_alive_and_not_ready() -> None:
     pulse = pulse_of(None)
 
-    status, body = asked("GET /readyz HTTP/1.1", pulse)
+    status, body = probe("GET /readyz HTTP/1.1", pulse)
 
     assert status == 503 and b"is connecting to the metadata quorum" in body
-    assert asked("GET /healthz HTTP/1.1", pulse)[0] == 200
+    assert probe("GET /healthz HTTP/1.1", pulse)[0] == 200
 
 
 def test_a_loop_that_has_not_turned_is_not_alive() -> None:
-    assert asked("GET /healthz HTTP/1.1", NodePulse(NodeState(parse_config({}))))[0] == 503
+    assert probe("GET /healthz HTTP/1.1", NodePulse(NodeState(parse_config({}))))[0] == 503
 
 
 def test_a_replica_that_lags_later_does_not_take_readiness_away() -> None:
     pulse = pulse_of(isr=(2,))
-    before = asked("GET /readyz HTTP/1.1", pulse)[0]
+    before = probe("GET /readyz HTTP/1.1", pulse)[0]
     pulse.beat(NOW_S, pulse_of().last.state)  # type: ignore[union-attr]
-    in_sync = asked("GET /readyz HTTP/1.1", pulse)[0]
+    in_sync = probe("GET /readyz HTTP/1.1", pulse)[0]
 
     pulse.beat(NOW_S, pulse_of(isr=(2,)).last.state)  # type: ignore[union-attr]
 
-    assert (before, in_sync, asked("GET /readyz HTTP/1.1", pulse)[0]) == (503, 200, 200)
+    assert (before, in_sync, probe("GET /readyz HTTP/1.1", pulse)[0]) == (503, 200, 200)
 
 
 def test_a_node_that_is_cut_off_says_since_when() -> None:
     pulse = pulse_of()
     pulse.beat(NOW_S, pulse.last.state._replace(cut_off_since_ms=0))  # type: ignore[union-attr]
 
-    told = answer_of(b"GET /healthz HTTP/1.1", pulse, NOW_S)
+    response = answer_of(b"GET /healthz HTTP/1.1", pulse, NOW_S)
 
-    assert b"Ottla-Cut-Off-Since: 1970-01-01T" in told and told.startswith(b"HTTP/1.1 200 ")
+    assert b"Ottla-Cut-Off-Since: 1970-01-01T" in response and response.startswith(b"HTTP/1.1 200 ")
 
 
 def test_head_has_the_headers_of_get_and_no_body() -> None:
@@ -107,4 +107,4 @@ def test_head_has_the_headers_of_get_and_no_body() -> None:
     ],
 )
 def test_nothing_else_is_served(line: str, status: int) -> None:
-    assert asked(line, pulse_of())[0] == status
+    assert probe(line, pulse_of())[0] == status

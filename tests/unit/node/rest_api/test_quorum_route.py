@@ -15,7 +15,7 @@ class NoClient:
     client = None
 
 
-def test_voters_without_a_vote_are_told_as_the_schema_has_them(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_voters_without_a_vote_are_returned_as_the_schema_has_them(monkeypatch: pytest.MonkeyPatch) -> None:
     leader = QuorumMember(0, True, bytes(range(16)), 7, 1, 1)
     old = leader._replace(node_id=1, is_disk_old=True)
     copied = leader._replace(node_id=2, is_disk_copied=True)

@@ -40,13 +40,13 @@ def test_a_node_that_serves_and_is_in_sync_is_ready() -> None:
         (node(BEHIND), "1 of its partitions are not in sync yet"),
     ],
 )
-def test_who_is_not_ready_says_why_in_a_sentence(state: NodeStatus, words: str) -> None:
+def test_a_node_that_is_not_ready_gives_the_reason_in_a_sentence(state: NodeStatus, words: str) -> None:
     problem = problem_of(state, has_caught_up=False)
 
     assert problem is not None and words in problem and problem.endswith(".")
 
 
-def test_a_replica_that_lags_later_takes_nobody_out_of_service() -> None:
+def test_a_replica_that_lags_later_takes_no_node_out_of_service() -> None:
     assert problem_of(node(BEHIND), has_caught_up=True) is None
     assert problem_of(node(BEHIND)._replace(cut_off_since_ms=0), has_caught_up=True) is not None
 
@@ -61,7 +61,9 @@ def test_a_replica_that_lags_later_takes_nobody_out_of_service() -> None:
         (BEHIND._replace(replicas=(0, 2)), 0),
     ],
 )
-def test_what_a_node_has_to_catch_up_with(partition: PartitionImage, behind: int) -> None:
+def test_a_node_counts_the_partitions_that_it_has_to_catch_up_with(
+    partition: PartitionImage, behind: int
+) -> None:
     assert partitions_behind(image_of(partition), 1) == behind
 
 
@@ -74,9 +76,9 @@ def test_a_node_that_waits_for_voters_names_them() -> None:
 
 
 def test_a_node_that_is_not_ready_says_that_others_refuse_its_certificate() -> None:
-    said = "The certificate of the listener INNER expired on 2030-06-01."
-    starting = NodeStatus(1, BrokerState.STARTING, False, None, None, certificate_problem=said)
+    problem = "The certificate of the listener INNER expired on 2030-06-01."
+    starting = NodeStatus(1, BrokerState.STARTING, False, None, None, certificate_problem=problem)
 
-    assert (problem_of(starting, has_caught_up=False) or "").endswith(f". {said}")
-    ready = NodeStatus(1, BrokerState.RUNNING, True, None, None, certificate_problem=said)
+    assert (problem_of(starting, has_caught_up=False) or "").endswith(f". {problem}")
+    ready = NodeStatus(1, BrokerState.RUNNING, True, None, None, certificate_problem=problem)
     assert problem_of(ready, has_caught_up=True) is None

@@ -31,7 +31,7 @@ LOGIN = Record(0, 0, b'{"id":7}', b'{"type":"login","user":{"id":42,"tags":["new
         ("$key.id=8", False),
     ],
 )
-def test_a_filter_tells_the_records_that_are_wanted(text: str, is_wanted: bool) -> None:
+def test_a_filter_selects_the_records_that_are_wanted(text: str, is_wanted: bool) -> None:
     assert parse_filter(text)(LOGIN) is is_wanted
 
 
@@ -64,7 +64,7 @@ def test_a_value_that_cannot_be_compared_hides_no_other_field() -> None:
         assert parse_filter("$.a=1")(record) is False
 
 
-def test_what_has_no_json_has_no_field() -> None:
+def test_a_value_that_is_no_json_object_has_no_field() -> None:
     for value in (b"text", b"", b"\xff", None, b"[1]", b"1"):
         assert parse_filter("$.a=1")(Record(0, 0, None, value)) is False
 

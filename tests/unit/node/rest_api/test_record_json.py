@@ -44,7 +44,7 @@ def test_keys_and_values_are_stored_as_their_type_says(content: Any, stored: byt
     assert parsed.key_type == (content and content["type"])
 
 
-def test_a_whole_record() -> None:
+def test_all_fields_of_a_record_are_parsed() -> None:
     document = {
         "partition_id": 3,
         "headers": [{"name": "a", "value": "MQ=="}, {"name": "a"}, {"name": "", "value": None}],
@@ -94,7 +94,7 @@ def test_a_whole_record() -> None:
         ({"timestamp": "2021-02-05T19:14:42+99:00"}, 400, "not a date and time"),
     ],
 )
-def test_what_is_wrong_with_a_record_is_said(document: Any, code: int, message: str) -> None:
+def test_the_error_of_an_invalid_record_says_what_is_wrong(document: Any, code: int, message: str) -> None:
     with pytest.raises(RestError) as caught:
         parse_record(document)
 
@@ -104,7 +104,7 @@ def test_what_is_wrong_with_a_record_is_said(document: Any, code: int, message: 
 
 
 @pytest.mark.parametrize("place", ["key", "value", "timestamp", "partition_id", "headers"])
-def test_what_is_nested_as_deeply_as_json_may_be_is_refused(place: str) -> None:
+def test_values_nested_as_deeply_as_json_may_be_are_refused(place: str) -> None:
     nested = load_json(b"[" * 1000 + b"]" * 1000)
     content = {"type": "JSON", "data": nested} if place in ("key", "value") else nested
 
@@ -124,7 +124,7 @@ def test_what_is_nested_as_deeply_as_json_may_be_is_refused(place: str) -> None:
         ("2021-02-05T19:14:42.999999999Z", 1612552482999),
     ],
 )
-def test_moments_are_read(text: str, milliseconds: int) -> None:
+def test_timestamps_are_parsed(text: str, milliseconds: int) -> None:
     assert parse_timestamp(text) == milliseconds
 
 
@@ -137,7 +137,7 @@ def test_moments_are_read(text: str, milliseconds: int) -> None:
         (2**63 - 1, None),
     ],
 )
-def test_moments_are_written_as_java_writes_them(milliseconds: int, text: str | None) -> None:
+def test_timestamps_are_written_as_java_writes_them(milliseconds: int, text: str | None) -> None:
     assert instant(milliseconds) == text
 
 

@@ -13,7 +13,7 @@ from ottla.node.rest_api.record_reader import RecordReader
 A, B = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
-class Given:
+class FakeConsumer:
     """A consumer whose partitions hold records up to these ends, all of which it returns in one round."""
 
     def __init__(self, ends: Mapping[TopicPartition, int]) -> None:
@@ -34,12 +34,12 @@ def read(reader: RecordReader, ends: Mapping[TopicPartition, int] | None) -> lis
     return [(one.partition.partition, one.record.offset) for one in asyncio.run(reader.round(ends))]
 
 
-def reader_of(given: Given, places: Mapping[TopicPartition, int]) -> RecordReader:
-    return RecordReader(cast(Consumer, given), places)
+def reader_of(consumer: FakeConsumer, places: Mapping[TopicPartition, int]) -> RecordReader:
+    return RecordReader(cast(Consumer, consumer), places)
 
 
-def test_what_came_behind_the_end_meanwhile_is_left_for_who_goes_on_there() -> None:
-    reader = reader_of(Given({A: 5, B: 2}), {A: 0, B: 0})
+def test_records_behind_the_end_are_left_for_the_next_read() -> None:
+    reader = reader_of(FakeConsumer({A: 5, B: 2}), {A: 0, B: 0})
 
     first = read(reader, {A: 3, B: 1})
 
@@ -49,7 +49,7 @@ def test_what_came_behind_the_end_meanwhile_is_left_for_who_goes_on_there() -> N
 
 
 def test_a_tail_goes_on_behind_all_that_it_was_given() -> None:
-    reader = reader_of(Given({A: 5}), {A: 3})
+    reader = reader_of(FakeConsumer({A: 5}), {A: 3})
 
     assert read(reader, None) == [(0, 3), (0, 4)]
     assert reader.places == {A: 5}

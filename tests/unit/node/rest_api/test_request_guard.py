@@ -74,7 +74,7 @@ def test_another_name_is_refused(host: str) -> None:
         ("GET", {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors"}, True),
     ],
 )
-def test_a_foreign_page_may_lead_here_and_do_nothing(
+def test_a_page_of_another_site_may_only_link_here(
     method: str, headers: dict[str, str], is_refused: bool
 ) -> None:
     try:
@@ -125,7 +125,7 @@ def test_a_host_in_the_first_line_has_to_be_one_of_the_node_too(target: str) -> 
         ("Sec-Fetch-Site", "same-origin", "cross-site"),
     ],
 )
-def test_of_headers_that_come_twice_each_has_to_be_right(name: str, good: str, bad: str) -> None:
+def test_each_value_of_a_repeated_header_is_checked(name: str, good: str, bad: str) -> None:
     for values in ((good, bad), (bad, good)):
         headers = CIMultiDict([("Host", "localhost:8082"), *((name, value) for value in values)])
         with pytest.raises(RestError):

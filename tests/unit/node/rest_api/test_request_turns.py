@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from ottla.node.rest_api.request_turns import MOST_A_TURN, RequestTurns
+from ottla.node.rest_api.request_turns import MOST_PER_TURN, RequestTurns
 
 REQUEST = b"GET /v3/clusters HTTP/1.1\r\n"
 
@@ -36,7 +36,7 @@ class Connection:
 
 
 def arrive(turns: RequestTurns, address: str, handled: list[str], data: bytes = REQUEST) -> bool:
-    return turns.is_now(Connection(address, handled), address, data)
+    return turns.take_turn(Connection(address, handled), address, data)
 
 
 @pytest.fixture
@@ -53,7 +53,7 @@ def test_few_pieces_are_handled_at_once(turns: RequestTurns, loop: Loop) -> None
     handled: list[str] = []
 
     for _ in range(3):
-        assert [arrive(turns, "a", handled) for _ in range(MOST_A_TURN)] == [True] * MOST_A_TURN
+        assert [arrive(turns, "a", handled) for _ in range(MOST_PER_TURN)] == [True] * MOST_PER_TURN
         loop.turn()
 
     assert handled == []
@@ -61,10 +61,10 @@ def test_few_pieces_are_handled_at_once(turns: RequestTurns, loop: Loop) -> None
 
 def test_a_flood_is_handled_a_few_pieces_a_turn(turns: RequestTurns, loop: Loop) -> None:
     handled: list[str] = []
-    flood = [arrive(turns, "a", handled) for _ in range(3 * MOST_A_TURN + 1)]
+    flood = [arrive(turns, "a", handled) for _ in range(3 * MOST_PER_TURN + 1)]
 
-    assert flood.count(True) == MOST_A_TURN
-    for done in (MOST_A_TURN, 2 * MOST_A_TURN, 2 * MOST_A_TURN + 1):
+    assert flood.count(True) == MOST_PER_TURN
+    for done in (MOST_PER_TURN, 2 * MOST_PER_TURN, 2 * MOST_PER_TURN + 1):
         loop.turn()
         assert len(handled) == done
 
@@ -77,7 +77,7 @@ def test_another_address_is_handled_in_the_next_turn(turns: RequestTurns, loop: 
 
     loop.turn()
 
-    assert handled[:2] == ["a", "b"] and len(handled) == MOST_A_TURN
+    assert handled[:2] == ["a", "b"] and len(handled) == MOST_PER_TURN
 
 
 @pytest.mark.parametrize("probe", [b"GET /healthz HTTP/1.1\r\n", b"HEAD /readyz HTTP/1.1\r\n"])
@@ -97,7 +97,7 @@ def test_a_probe_does_not_wait_for_a_flood_from_its_address(
 
 def test_a_connection_does_not_overtake_others_of_its_address(turns: RequestTurns, loop: Loop) -> None:
     first: list[str] = []
-    for _ in range(2 * MOST_A_TURN + 1):
+    for _ in range(2 * MOST_PER_TURN + 1):
         arrive(turns, "a", first)
     loop.turn()
     late: list[str] = []
@@ -105,7 +105,7 @@ def test_a_connection_does_not_overtake_others_of_its_address(turns: RequestTurn
     assert not arrive(turns, "a", late)
 
     loop.turn()
-    assert (len(first), late) == (MOST_A_TURN + 1, ["a"])
+    assert (len(first), late) == (MOST_PER_TURN + 1, ["a"])
 
 
 def test_a_loop_without_work_is_left_alone(turns: RequestTurns, loop: Loop) -> None:

@@ -40,20 +40,20 @@ E = ErrorCode
     ],
 )
 def test_an_error_has_confluents_code(code: ErrorCode, status: int, error_code: int) -> None:
-    told = rest_error_of(KafkaError(code, "topic t"))
+    error = rest_error_of(KafkaError(code, "topic t"))
 
-    assert (told.status, told.error_code) == (status, error_code)
+    assert (error.status, error.error_code) == (status, error_code)
 
 
 @pytest.mark.parametrize("code", [code for code in ErrorCode if code is not E.NONE])
 def test_every_error_has_a_status_and_words(code: ErrorCode) -> None:
-    told = rest_error_of(KafkaError(code))
+    error = rest_error_of(KafkaError(code))
 
-    assert 400 <= told.status < 600
+    assert 400 <= error.status < 600
     # Transient errors are 503, with the code on which Confluent's clients retry.
-    assert told.error_code == 50003 or str(told.error_code).startswith(str(told.status))
-    assert told.status != 500 or not code.retriable
-    assert told.message
+    assert error.error_code == 50003 or str(error.error_code).startswith(str(error.status))
+    assert error.status != 500 or not code.retriable
+    assert error.message
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_every_error_has_a_status_and_words(code: ErrorCode) -> None:
         (KafkaError(E.UNKNOWN_TOPIC_OR_PARTITION), "This server does not host this topic-partition."),
     ],
 )
-def test_the_words_say_what_it_is_about(error: KafkaError, message: str) -> None:
+def test_the_message_names_the_error_and_its_subject(error: KafkaError, message: str) -> None:
     assert rest_error_of(error).message == message
 
 

@@ -7,13 +7,13 @@ from ottla.node.settings.config import parse_config
 from ottla.node.settings.rest_settings import RestAddress
 
 
-def test_a_node_has_the_api_on_confluents_port_unless_it_is_told() -> None:
+def test_a_node_has_the_api_on_confluents_port_unless_it_is_configured() -> None:
     config = parse_config({})
 
     assert config.ottla_rest_listeners == (RestAddress("", 8082),) and not config.rest_listeners_are_named
 
 
-def test_an_empty_list_turns_it_off() -> None:
+def test_an_empty_list_turns_the_api_off() -> None:
     config = parse_config({"ottla.rest.listeners": ""})
 
     assert config.ottla_rest_listeners == () and config.rest_listeners_are_named
@@ -73,7 +73,7 @@ def test_probes_have_an_address_of_their_own_if_they_are_given_one(
         ("ottla.rest.request.max.bytes", "12"),
     ],
 )
-def test_what_is_none_is_refused_with_its_name(name: str, text: str) -> None:
+def test_an_invalid_value_is_refused_with_the_name_of_its_setting(name: str, text: str) -> None:
     with pytest.raises(KafkaError) as refused:
         parse_config({name: text})
 

@@ -21,18 +21,18 @@ async def outcome_of(standing: StandingLogins, identity: Identity, work: Callabl
         return "ended"
 
 
-async def for_ever() -> str:
+async def wait_forever() -> str:
     await asyncio.Event().wait()
     return "never"
 
 
-def test_only_what_goes_on_for_the_login_that_ended_is_ended() -> None:
+def test_only_work_for_a_login_that_ended_is_ended() -> None:
     async def run() -> None:
         ended: set[Identity] = set()
         standing = StandingLogins(lambda one: one not in ended)
         async with asyncio.TaskGroup() as tasks:
-            of_ann = [tasks.create_task(outcome_of(standing, ANN, for_ever)) for _ in range(3)]
-            of_bob = tasks.create_task(outcome_of(standing, BOB, for_ever))
+            of_ann = [tasks.create_task(outcome_of(standing, ANN, wait_forever)) for _ in range(3)]
+            of_bob = tasks.create_task(outcome_of(standing, BOB, wait_forever))
             await asyncio.sleep(0)
             standing.look()
             await asyncio.sleep(0.01)
@@ -49,7 +49,7 @@ def test_only_what_goes_on_for_the_login_that_ended_is_ended() -> None:
     asyncio.run(run())
 
 
-def test_what_comes_to_its_end_leaves_nothing_behind() -> None:
+def test_work_that_ends_leaves_nothing_behind() -> None:
     async def run() -> None:
         standing = StandingLogins(lambda one: True)
 
@@ -61,13 +61,13 @@ def test_what_comes_to_its_end_leaves_nothing_behind() -> None:
     asyncio.run(run())
 
 
-def test_a_timeout_of_the_work_itself_is_told_as_such() -> None:
+def test_a_timeout_of_the_work_itself_is_raised_as_such() -> None:
     async def run() -> None:
         standing = StandingLogins(lambda one: True)
 
         async def late() -> str:
             async with asyncio.timeout(0.001):
-                return await for_ever()
+                return await wait_forever()
 
         with pytest.raises(TimeoutError):
             await outcome_of(standing, ANN, late)

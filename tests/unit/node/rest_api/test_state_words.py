@@ -16,7 +16,7 @@ def test_an_object_of_ours_is_opened_and_any_other_is_named() -> None:
     assert isinstance(words["config"], dict) and words["config"]
 
 
-def test_long_values_are_cut_and_secrets_are_not_told() -> None:
+def test_long_values_are_cut_and_secrets_are_not_shown() -> None:
     words: Any = in_words(
         {"bytes": b"\xff" * 100, "text": "x" * 1000, "auth_bytes": b"secret", ("t", 1): {2, 1}}
     )
@@ -25,9 +25,9 @@ def test_long_values_are_cut_and_secrets_are_not_told() -> None:
     assert words["auth_bytes"] == "(secret)" and sorted(words["t-1"]) == [1, 2]
 
 
-def test_what_is_large_or_holds_itself_has_an_end() -> None:
-    circle: dict[str, Any] = {}
-    circle["again"] = [circle] * 3
+def test_large_and_cyclic_values_are_cut() -> None:
+    cycle: dict[str, Any] = {}
+    cycle["again"] = [cycle] * 3
 
-    for machine in (circle, [[0] * 1000] * 1000, {number: number for number in range(10**5)}):
+    for machine in (cycle, [[0] * 1000] * 1000, {number: number for number in range(10**5)}):
         assert orjson.dumps(in_words(machine)).count(b",") <= 2 * MAX_VALUES

@@ -1,6 +1,6 @@
 """The topics that a list has details of, and their order."""
 
-from ottla.node.rest_api.topics_overview import as_counted, within_partitions
+from ottla.node.rest_api.topics_overview import natural_sort_key, within_partitions
 from ottla.node.wire.messages.metadata import MetadataResponsePartition, MetadataResponseTopic
 
 
@@ -12,7 +12,7 @@ def topic(name: str, partitions: int) -> MetadataResponseTopic:
 def test_names_are_in_the_order_in_which_people_count() -> None:
     names = ["topic-10", "topic-2", "topic", "10", "9a", "topic-2-b", "a"]
 
-    ordered = sorted(names, key=as_counted)
+    ordered = sorted(names, key=natural_sort_key)
 
     assert ordered == ["9a", "10", "a", "topic", "topic-2", "topic-2-b", "topic-10"]
 

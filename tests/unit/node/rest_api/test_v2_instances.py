@@ -43,14 +43,14 @@ class Scene:
         self.instances.create("g", name, caller, caller.principal, CONFIG)
 
     async def ask(self, name: str, caller: Caller = ANN) -> None:
-        async with self.instances.asked("g", name, caller, Deadline.after(0.05)):
+        async with self.instances.use("g", name, caller, Deadline.after(0.05)):
             pass
 
-    async def play(self, story: Any) -> None:
+    async def play(self, scenario: Any) -> None:
         async with asyncio.TaskGroup() as tasks:
             run = tasks.create_task(self.instances.run())
             await asyncio.sleep(0)
-            await story()
+            await scenario()
             run.cancel()
 
 
@@ -58,10 +58,10 @@ def code_of(caught: pytest.ExceptionInfo[RestError]) -> int:
     return caught.value.error_code
 
 
-def test_a_name_is_there_once_and_a_caller_has_so_many() -> None:
+def test_names_are_unique_and_the_instances_of_a_caller_and_of_all_are_limited() -> None:
     scene = Scene()
 
-    async def story() -> None:
+    async def scenario() -> None:
         scene.create("one")
         with pytest.raises(RestError) as taken:
             scene.create("one")
@@ -74,7 +74,7 @@ def test_a_name_is_there_once_and_a_caller_has_so_many() -> None:
         assert [code_of(one) for one in (taken, too_many_of_one, too_many)] == [40902, 429, 429]
         assert len(scene.instances) == len(scene.clients) == 3
 
-    asyncio.run(scene.play(story))
+    asyncio.run(scene.play(scenario))
 
     assert all(one.is_closed for one in scene.clients), "they end with the node"
 
@@ -82,28 +82,28 @@ def test_a_name_is_there_once_and_a_caller_has_so_many() -> None:
 def test_an_instance_is_asked_by_its_caller_alone_and_by_one_request_at_a_time() -> None:
     scene = Scene()
 
-    async def story() -> None:
+    async def scenario() -> None:
         scene.create("one")
         with pytest.raises(RestError) as of_another:
             await scene.ask("one", BOB)
         with pytest.raises(RestError) as missing:
             await scene.ask("two")
-        async with scene.instances.asked("g", "one", ANN, Deadline.after(1.0)):
+        async with scene.instances.use("g", "one", ANN, Deadline.after(1.0)):
             with pytest.raises(RestError) as busy:
                 await scene.ask("one")
         await scene.ask("one")
         assert [code_of(one) for one in (of_another, missing, busy)] == [40403, 40403, 40903]
 
-    asyncio.run(scene.play(story))
+    asyncio.run(scene.play(scenario))
 
 
 def test_an_instance_that_is_deleted_or_idle_gives_its_place_back(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(v2_instances, "KEEP_S", 0.001)
     scene = Scene(most_of_address=1, timeout_s=0.01)
 
-    async def story() -> None:
+    async def scenario() -> None:
         scene.create("one")
-        async with scene.instances.asked("g", "one", ANN, Deadline.after(1.0)) as instance:
+        async with scene.instances.use("g", "one", ANN, Deadline.after(1.0)) as instance:
             await scene.instances.delete(instance)
         assert len(scene.instances) == 0
         while not scene.clients[0].is_closed:
@@ -114,4 +114,4 @@ def test_an_instance_that_is_deleted_or_idle_gives_its_place_back(monkeypatch: p
         scene.create("three")
         assert len(scene.instances) == 1
 
-    asyncio.run(scene.play(story))
+    asyncio.run(scene.play(scenario))

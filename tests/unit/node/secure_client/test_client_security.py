@@ -109,7 +109,7 @@ def test_settings_of_an_unused_protocol_have_no_effect_and_are_reported() -> Non
 
 
 @pytest.mark.parametrize(
-    ("given", "name", "said"),
+    ("given", "name", "message"),
     [
         ({"security.protocol": "TLS"}, "security.protocol", "one of PLAINTEXT"),
         ({"security.protcol": "SSL"}, "security.protcol", "did you mean security.protocol?"),
@@ -200,12 +200,14 @@ def test_settings_of_an_unused_protocol_have_no_effect_and_are_reported() -> Non
         ),
     ],
 )
-def test_an_unusable_setting_is_rejected_by_name(given: dict[str, str], name: str | None, said: str) -> None:
+def test_an_unusable_setting_is_rejected_by_name(
+    given: dict[str, str], name: str | None, message: str
+) -> None:
     with pytest.raises(ClientSecurityError) as refused:
         read_client_security(given)
 
     assert name is None or refused.value.name == name
-    assert said in refused.value.problem and "hidden" not in str(refused.value)
+    assert message in refused.value.problem and "hidden" not in str(refused.value)
 
 
 def test_client_credentials_are_in_the_settings_or_in_the_login_module() -> None:

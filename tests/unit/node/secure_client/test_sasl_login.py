@@ -73,7 +73,7 @@ def test_the_messages_are_those_of_rfc_7677() -> None:
 
 
 @pytest.mark.parametrize(
-    ("messages", "said"),
+    ("messages", "words"),
     [
         ([b"r=ours,s=c2FsdA==,i=4096"], "nonce"),
         ([b"r=theirs,s=c2FsdA==,i=4096"], "nonce"),
@@ -87,10 +87,10 @@ def test_the_messages_are_those_of_rfc_7677() -> None:
         ([b"r=oursx,s=c2FsdA==,i=4096", b"e=other-error"], "other-error"),
     ],
 )
-def test_a_false_server_is_rejected(messages: list[bytes], said: str) -> None:
+def test_a_false_server_is_rejected(messages: list[bytes], words: str) -> None:
     client = ScramClient("SCRAM-SHA-256", "anna", "p", nonce=b"ours")
 
-    with pytest.raises(ServerRefusedError, match=said):
+    with pytest.raises(ServerRefusedError, match=words):
         for message in messages:
             client.respond(message)
 
@@ -140,7 +140,7 @@ def test_a_completed_login_has_a_lifetime() -> None:
 
 
 @pytest.mark.parametrize(
-    ("answers", "code", "said"),
+    ("answers", "code", "message"),
     [
         (
             [SaslHandshakeResponse(error_code=33, mechanisms=["PLAIN", "OAUTHBEARER"])],
@@ -165,7 +165,7 @@ def test_a_completed_login_has_a_lifetime() -> None:
         ),
     ],
 )
-def test_a_failed_login_has_a_reason(answers: list[Any], code: ErrorCode, said: str) -> None:
+def test_a_failed_login_has_a_reason(answers: list[Any], code: ErrorCode, message: str) -> None:
     steps = authentication(LOGIN, "host:1")
     next(steps)
 
@@ -173,7 +173,7 @@ def test_a_failed_login_has_a_reason(answers: list[Any], code: ErrorCode, said: 
         for answer in answers:
             steps.send(answer)
 
-    assert failed.value.code is code and said in failed.value.detail
+    assert failed.value.code is code and message in failed.value.detail
 
 
 def test_a_login_ends_if_the_server_always_asks_for_more() -> None:

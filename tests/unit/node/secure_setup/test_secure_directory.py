@@ -30,7 +30,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureFiles]:
 
 
 @pytest.fixture
-def no_program(monkeypatch: pytest.MonkeyPatch) -> None:
+def fake_issuer(monkeypatch: pytest.MonkeyPatch) -> None:
     """Replace the program that makes certificates: each one is a short text."""
 
     def issue(authority: Authority | None, wanted: Sequence[Wanted]) -> tuple[Authority, list[str]]:
@@ -152,7 +152,7 @@ def test_the_administrator_has_a_random_password_in_one_file(made: SecureFiles, 
     assert not any(password.encode() in text for password in passwords for text in elsewhere)
 
 
-@pytest.mark.usefixtures("no_program")
+@pytest.mark.usefixtures("fake_issuer")
 def test_existing_files_stay_and_missing_ones_are_made(tmp_path: Path) -> None:
     files = SecureFiles(tmp_path / "a" / "secure")
     complete(files, hosts_of={0: []}, bootstrap="localhost:1")
@@ -165,7 +165,7 @@ def test_existing_files_stay_and_missing_ones_are_made(tmp_path: Path) -> None:
     assert content_of(files) == {**before, "node-1.pem": b"of node-1"}
 
 
-@pytest.mark.usefixtures("no_program")
+@pytest.mark.usefixtures("fake_issuer")
 def test_without_the_key_of_the_authority_no_node_is_added(tmp_path: Path) -> None:
     files = SecureFiles(tmp_path)
     complete(files, hosts_of={0: []}, bootstrap="")
@@ -178,7 +178,7 @@ def test_without_the_key_of_the_authority_no_node_is_added(tmp_path: Path) -> No
     assert complete(files, hosts_of={0: []}, bootstrap="") == []
 
 
-@pytest.mark.usefixtures("no_program")
+@pytest.mark.usefixtures("fake_issuer")
 def test_a_key_without_its_certificate_is_not_overwritten(tmp_path: Path) -> None:
     files = SecureFiles(tmp_path)
     files.authority_key.write_text("OLD")
@@ -189,7 +189,7 @@ def test_a_key_without_its_certificate_is_not_overwritten(tmp_path: Path) -> Non
     assert content_of(files) == {"ca.key": b"OLD"}
 
 
-@pytest.mark.usefixtures("no_program")
+@pytest.mark.usefixtures("fake_issuer")
 def test_the_error_for_a_key_without_its_certificate_says_how_to_restore_it(tmp_path: Path) -> None:
     files = SecureFiles(tmp_path)
     files.authority_key.write_text("OLD")
@@ -201,7 +201,7 @@ def test_the_error_for_a_key_without_its_certificate_says_how_to_restore_it(tmp_
     assert "remove ca.key and all node-ID.pem" in refused.value.detail
 
 
-@pytest.mark.usefixtures("no_program")
+@pytest.mark.usefixtures("fake_issuer")
 def test_an_existing_certificate_is_replaced_only_on_request(tmp_path: Path) -> None:
     files = SecureFiles(tmp_path)
     complete(files, hosts_of={0: []}, bootstrap="")
@@ -296,7 +296,7 @@ def test_data_of_an_open_node_are_rejected_before_any_file_is_made(tmp_path: Pat
     assert os.listdir(tmp_path) == ["data"]
 
 
-@pytest.mark.usefixtures("no_program")
+@pytest.mark.usefixtures("fake_issuer")
 def test_the_error_for_an_unreadable_certificate_says_what_to_do(tmp_path: Path) -> None:
     files = SecureFiles(tmp_path / "data-secure")
     complete(files, hosts_of={0: []}, bootstrap="")
@@ -313,7 +313,7 @@ def test_the_error_for_an_unreadable_certificate_says_what_to_do(tmp_path: Path)
     assert "`ottla secure certificate DIR --node 0 --renew`" in elsewhere.value.detail
 
 
-@pytest.mark.usefixtures("no_program")
+@pytest.mark.usefixtures("fake_issuer")
 def test_a_node_with_keys_of_its_own_gets_only_an_administrator(tmp_path: Path) -> None:
     config = node(
         tmp_path, ssl_keystore_location="/own/key.pem", ssl_truststore_location="/own/authorities.pem"
@@ -326,7 +326,7 @@ def test_a_node_with_keys_of_its_own_gets_only_an_administrator(tmp_path: Path) 
     assert client["ssl.truststore.location"] == "/own/authorities.pem"
 
 
-@pytest.mark.usefixtures("no_program")
+@pytest.mark.usefixtures("fake_issuer")
 def test_a_node_of_several_makes_neither_an_administrator_nor_an_authority_of_its_own(tmp_path: Path) -> None:
     of_several = {
         "cluster_secret": "a-secret-of-many-characters",
@@ -344,7 +344,7 @@ def test_a_node_of_several_makes_neither_an_administrator_nor_an_authority_of_it
 
 
 def test_no_keys_are_made_where_others_could_replace_them(
-    tmp_path: Path, no_program: None, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, fake_issuer: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files = SecureFiles(tmp_path / "secure")
     files.directory.mkdir()

@@ -86,7 +86,7 @@ def test_a_problem_is_logged_once_a_day_until_the_certificate_is_renewed(
     wanted = security(tmp_path)
     reload = SecurityReload(lambda: {"INNER": wanted}, node=NODE, now=lambda: clock[0])
 
-    async def story() -> None:
+    async def scenario() -> None:
         issue(10)
         await reload.open(wanted)
         await reload.look()
@@ -102,4 +102,4 @@ def test_a_problem_is_logged_once_a_day_until_the_certificate_is_renewed(
         await reload.look()
         assert reload.problems() == [] and caplog.text.count("The certificate of") == 3
 
-    asyncio.run(story())
+    asyncio.run(scenario())

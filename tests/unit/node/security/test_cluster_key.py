@@ -55,7 +55,7 @@ def test_public_values_are_derived_from_the_cluster_key(tmp_path: Path) -> None:
 
 
 def test_no_other_code_uses_the_secret_itself() -> None:
-    """A new part of a node that uses the secret itself may one day reveal a hash of it to strangers."""
+    """A new part of a node that uses the secret itself may one day reveal a hash of it to unknown clients."""
     taken = [
         (path.relative_to(ROOT).as_posix(), line.strip())
         for path in sorted((ROOT / "node").rglob("*.py"))

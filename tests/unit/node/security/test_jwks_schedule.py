@@ -1,8 +1,8 @@
 """Keys are fetched again in time, after failures with pauses, and for unknown keys without a storm."""
 
 from ottla.node.security.jwks_schedule import (
-    ASKED_PAUSE_MS,
     MAX_REMEMBERED,
+    TOKEN_FETCH_PAUSE_MS,
     UNKNOWN_KID_PAUSE_MS,
     JwksSchedule,
 )
@@ -36,7 +36,7 @@ def test_after_failures_pauses_grow_up_to_a_limit_and_restart_after_a_success() 
 
 def test_an_unknown_key_causes_a_fetch_soon_and_once_a_minute() -> None:
     schedule = fetched()
-    now_ms = ASKED_PAUSE_MS
+    now_ms = TOKEN_FETCH_PAUSE_MS
 
     assert schedule.ask("new", now_ms) and schedule.due_ms == now_ms
     schedule.fetched(now_ms)
@@ -54,7 +54,7 @@ def test_many_unknown_keys_cause_a_fetch_every_ten_seconds() -> None:
             fetches += 1
             schedule.fetched(now_ms)
 
-    assert fetches == 60_000 // ASKED_PAUSE_MS
+    assert fetches == 60_000 // TOKEN_FETCH_PAUSE_MS
 
 
 def test_a_new_key_is_fetched_within_ten_seconds_despite_other_unknown_ids() -> None:
@@ -64,7 +64,7 @@ def test_a_new_key_is_fetched_within_ten_seconds_despite_other_unknown_ids() -> 
 
     schedule.ask("new", 2)
 
-    assert schedule.due_ms <= ASKED_PAUSE_MS
+    assert schedule.due_ms <= TOKEN_FETCH_PAUSE_MS
 
 
 def test_unknown_keys_do_not_hasten_retries_while_the_provider_fails() -> None:

@@ -42,7 +42,7 @@ def test_rules_of_apache_kafka_are_accepted(rules: str) -> None:
         "RULE:^CN=(.*?),OU=ServiceUsers.*$/L",
         "RULE:^CN=(.*?),OU=ServiceUsers.*$/U",
         "RULE:^CN=(.*?),OU=ServiceUsers.*$/LU",
-        "RULE:^CN=((.*)$/$1/",  # no pattern
+        "RULE:^CN=((.*)$/$1/",  # unbalanced parenthesis
         "RULE:CN=(?=a).*/a/",  # RE2 has no look-ahead
         r"RULE:CN=(.*),OU=\1/a/",  # nor backreferences
         "RULE:CN=.*/$1/",  # the pattern has no group

@@ -12,8 +12,8 @@ import pytest
 import trustme
 
 from ottla.logstore.words.errors import KafkaError
+from ottla.node.security.retry_schedule import MAX_LOOKS_BETWEEN
 from ottla.node.security.security_reload import SecurityReload
-from ottla.node.security.tried_again import MAX_LOOKS_BETWEEN
 from ottla.node.settings.broker_settings import BROKER_CONFIG_DEF
 from ottla.node.settings.listener_settings import Listener
 from ottla.node.settings.security_settings import ListenerSecurity, listener_security
@@ -34,8 +34,8 @@ def security(path: Path, **texts: str) -> ListenerSecurity:
     return listener_security(listener, values, {})
 
 
-def play(story: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    asyncio.run(story())
+def play(scenario: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    asyncio.run(scenario())
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_a_new_certificate_must_have_the_old_names_unless_changes_are_allowed(
     wanted = security(path, **allowed)
     reload = SecurityReload(lambda: {"SSL": wanted})
 
-    async def story() -> None:
+    async def scenario() -> None:
         tls = await reload.open(wanted)
         first = tls.current
         store(path, name, *hosts)
@@ -67,7 +67,7 @@ def test_a_new_certificate_must_have_the_old_names_unless_changes_are_allowed(
         await reload.look()
         assert (tls.current is not first) is is_taken
 
-    play(story)
+    play(scenario)
 
 
 def test_only_changed_files_are_read_and_a_failed_one_is_retried_when_it_changes(
@@ -78,7 +78,7 @@ def test_only_changed_files_are_read_and_a_failed_one_is_retried_when_it_changes
     wanted = security(path)
     reload = SecurityReload(lambda: {"SSL": wanted})
 
-    async def story() -> None:
+    async def scenario() -> None:
         tls = await reload.open(wanted)
         first = tls.current
         await reload.look()
@@ -93,24 +93,24 @@ def test_only_changed_files_are_read_and_a_failed_one_is_retried_when_it_changes
         await reload.look()
         assert tls.current is not first and reload.refused() == {} and reload.listeners() == ["SSL"]
 
-    play(story)
+    play(scenario)
 
 
 @pytest.mark.parametrize("failure", [errno.EIO, errno.EACCES, errno.ESTALE])
-@pytest.mark.parametrize("which", ["ssl.keystore.location", "ssl.truststore.location"])
+@pytest.mark.parametrize("setting", ["ssl.keystore.location", "ssl.truststore.location"])
 def test_an_unreadable_store_is_retried_without_a_change(
     tmp_path: Path,
     caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
     failure: int,
-    which: str,
+    setting: str,
 ) -> None:
     path, authorities = tmp_path / "own.pem", tmp_path / "ca.pem"
     store(path, "node", "a")
     authorities.write_bytes(CA.cert_pem.bytes())
     wanted = security(path, ssl_truststore_type="PEM", ssl_truststore_location=str(authorities))
     reload = SecurityReload(lambda: {"SSL": wanted})
-    broken = path if which == "ssl.keystore.location" else authorities
+    broken = path if setting == "ssl.keystore.location" else authorities
     real, attempts = Path.open, []
 
     def failing(self: Path, *given: Any, **more: Any) -> Any:
@@ -119,7 +119,7 @@ def test_an_unreadable_store_is_retried_without_a_change(
             raise OSError(failure, os.strerror(failure))
         return real(self, *given, **more)
 
-    async def story() -> None:
+    async def scenario() -> None:
         tls = await reload.open(wanted)
         first = tls.current
         store(path, "node", "a")
@@ -127,7 +127,7 @@ def test_an_unreadable_store_is_retried_without_a_change(
             patch.setattr(Path, "open", failing)
             for _ in range(200):
                 await reload.look()
-        assert tls.current is first and which in reload.refused()["SSL"]
+        assert tls.current is first and setting in reload.refused()["SSL"]
         assert len(attempts) == 9, "after 1, 2, 4, 8, 16, 32 looks, then every 60"
         assert caplog.text.count("keeps its old certificate") == 1
         assert "growing pauses of at most 5 minutes" in caplog.text
@@ -139,7 +139,7 @@ def test_an_unreadable_store_is_retried_without_a_change(
             await reload.look()
         assert tls.current is second, "a certificate in use is not read again"
 
-    play(story)
+    play(scenario)
 
 
 def test_a_certificate_is_used_once_it_becomes_valid(
@@ -150,7 +150,7 @@ def test_a_certificate_is_used_once_it_becomes_valid(
     wanted = security(path)
     reload = SecurityReload(lambda: {"SSL": wanted}, now=lambda: now[0])
 
-    async def story() -> None:
+    async def scenario() -> None:
         tls = await reload.open(wanted)
         first = tls.current
         issued = CA.issue_cert(
@@ -164,7 +164,7 @@ def test_a_certificate_is_used_once_it_becomes_valid(
             await reload.look()
         assert tls.current is not first
 
-    play(story)
+    play(scenario)
 
 
 def test_a_half_written_file_is_read_once_it_is_complete(tmp_path: Path) -> None:
@@ -173,7 +173,7 @@ def test_a_half_written_file_is_read_once_it_is_complete(tmp_path: Path) -> None
     wanted = security(path)
     reload = SecurityReload(lambda: {"SSL": wanted})
 
-    async def story() -> None:
+    async def scenario() -> None:
         tls = await reload.open(wanted)
         first = tls.current
         store(path, "node", "a")
@@ -186,7 +186,7 @@ def test_a_half_written_file_is_read_once_it_is_complete(tmp_path: Path) -> None
         await reload.look()
         assert tls.current is not first
 
-    play(story)
+    play(scenario)
 
 
 def test_an_expired_certificate_does_not_replace_a_valid_one(
@@ -197,17 +197,17 @@ def test_an_expired_certificate_does_not_replace_a_valid_one(
     wanted = security(path)
     reload = SecurityReload(lambda: {"SSL": wanted})
 
-    async def story() -> None:
+    async def scenario() -> None:
         tls = await reload.open(wanted)
         first = tls.current
         store(path, "node", "a", not_after=datetime.now(UTC) - timedelta(days=1))
         await reload.look()
         assert tls.current is first and "expired" in reload.refused()["SSL"]
 
-    play(story)
+    play(scenario)
 
 
-def test_an_unreadable_file_is_read_when_its_owner_or_mode_changes(tmp_path: Path) -> None:
+def test_a_changed_mode_is_a_change_of_a_file(tmp_path: Path) -> None:
     path = tmp_path / "own.pem"
     store(path, "node", "a")
     stores = [security(path).keystore]
@@ -224,7 +224,7 @@ def test_settings_are_checked_without_applying_them(tmp_path: Path) -> None:
     wanted = security(path)
     reload = SecurityReload(lambda: {"SSL": wanted})
 
-    async def story() -> None:
+    async def scenario() -> None:
         tls = await reload.open(wanted)
         first = tls.current
         with pytest.raises(KafkaError, match="distinguished name"):
@@ -234,11 +234,11 @@ def test_settings_are_checked_without_applying_them(tmp_path: Path) -> None:
         await reload.check({"SSL": security(other, ssl_allow_dn_changes="true")})
         assert tls.current is first
 
-    play(story)
+    play(scenario)
 
 
 def test_a_swapped_link_is_a_change(tmp_path: Path) -> None:
-    """Kubernetes renews a secret so: the paths stay, and a link leads to another directory."""
+    """Kubernetes renews a secret like this: the paths stay, and a link leads to another directory."""
     for number in (1, 2):
         (tmp_path / f"v{number}").mkdir()
         store(tmp_path / f"v{number}" / "own.pem", "node", "a")
@@ -247,7 +247,7 @@ def test_a_swapped_link_is_a_change(tmp_path: Path) -> None:
     wanted = security(data / "own.pem")
     reload = SecurityReload(lambda: {"SSL": wanted})
 
-    async def story() -> None:
+    async def scenario() -> None:
         tls = await reload.open(wanted)
         first = tls.current
         fresh = tmp_path / "fresh"
@@ -256,4 +256,4 @@ def test_a_swapped_link_is_a_change(tmp_path: Path) -> None:
         await reload.look()
         assert tls.current is not first
 
-    play(story)
+    play(scenario)

@@ -71,9 +71,9 @@ def security(**texts: object) -> ListenerSecurity:
 
 
 def test_a_pem_file_may_have_key_and_chain_in_any_order(stores: Stores) -> None:
-    turned = stores.file("turned.pem", b"some words\n" + stores.chain + stores.key)
+    reordered = stores.file("turned.pem", b"some words\n" + stores.chain + stores.key)
 
-    built = [build_tls(security(ssl_keystore_location=one)) for one in (stores.own, turned)]
+    built = [build_tls(security(ssl_keystore_location=one)) for one in (stores.own, reordered)]
 
     assert {one.certificate.subject.split(",")[0] for one in built} == {"CN=node"}
     assert all(len(one.certificate.alternative_names) == 1 for one in built)
@@ -128,18 +128,18 @@ def test_versions_and_suites_are_those_of_the_settings(stores: Stores) -> None:
 
 
 @pytest.mark.parametrize(
-    ("suites", "said"),
+    ("suites", "message"),
     [
         ("TLS_NO_SUCH", "TLS_NO_SUCH is not supported"),
         ("TLS_AES_256_GCM_SHA384", "add TLS_CHACHA20_POLY1305_SHA256, TLS_AES_128_GCM_SHA256"),
         ("TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384", "no shared cipher"),  # the key is an elliptic-curve key
     ],
 )
-def test_unusable_suites_are_rejected(stores: Stores, suites: str, said: str) -> None:
+def test_unusable_suites_are_rejected(stores: Stores, suites: str, message: str) -> None:
     with pytest.raises(KafkaError) as refused:
         build_tls(security(ssl_keystore_location=stores.own, ssl_cipher_suites=suites))
 
-    assert refused.value.code is ErrorCode.INVALID_CONFIG and said in refused.value.detail
+    assert refused.value.code is ErrorCode.INVALID_CONFIG and message in refused.value.detail
 
 
 def test_openssl_knows_each_suite_by_the_name_in_our_table() -> None:
@@ -149,7 +149,7 @@ def test_openssl_knows_each_suite_by_the_name_in_our_table() -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
         (b"", "one private key, but it has 0"),
         (b"{key}", "no certificate"),
@@ -161,7 +161,7 @@ def test_openssl_knows_each_suite_by_the_name_in_our_table() -> None:
         (b"{key}{chain}" + b" " * (1 << 20), "larger than"),
     ],
 )
-def test_an_unusable_store_is_rejected_with_its_path(stores: Stores, content: bytes, said: str) -> None:
+def test_an_unusable_store_is_rejected_with_its_path(stores: Stores, content: bytes, message: str) -> None:
     other = b"".join(blob.bytes() for blob in stores.ca.issue_cert("other").cert_chain_pems)
     for name, pem in {
         b"{key}": stores.key,
@@ -177,7 +177,7 @@ def test_an_unusable_store_is_rejected_with_its_path(stores: Stores, content: by
 
     assert refused.value.code is ErrorCode.INVALID_CONFIG
     assert f"ssl.keystore.location {path} of the listener SSL" in refused.value.detail
-    assert said in refused.value.detail
+    assert message in refused.value.detail
 
 
 def test_a_wrong_password_and_a_missing_file_are_reported(stores: Stores) -> None:

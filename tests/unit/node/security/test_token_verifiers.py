@@ -35,7 +35,7 @@ def node(**more: str) -> BrokerConfig:
 
 
 def test_a_listener_that_begins_to_accept_tokens_gets_a_verifier_and_keeps_it() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         verifiers, works = TokenVerifiers(lambda: 0), []
 
         def start(work: Coroutine[Any, Any, Any], /) -> "asyncio.Task[Any]":
@@ -59,7 +59,7 @@ def test_a_listener_that_begins_to_accept_tokens_gets_a_verifier_and_keeps_it() 
         works[0].cancel()
         await asyncio.wait(works)
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_unusable_authorities_are_logged_and_retried_at_once_after_a_change(
@@ -68,7 +68,7 @@ def test_unusable_authorities_are_logged_and_retried_at_once_after_a_change(
     place = tmp_path / "ca.pem"
     config = node(**{LOGINS: "OAUTHBEARER", "ottla.sasl.oauthbearer.truststore.location": str(place)})
 
-    async def story() -> None:
+    async def scenario() -> None:
         verifiers, works = TokenVerifiers(lambda: 0), []
 
         def start(work: Coroutine[Any, Any, Any], /) -> "asyncio.Task[Any]":
@@ -98,17 +98,17 @@ def test_unusable_authorities_are_logged_and_retried_at_once_after_a_change(
         works[0].cancel()
         await asyncio.wait(works)
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_a_repaired_file_is_used_without_another_change(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(token_verifiers, "LOOK_SECONDS", 0.05)
     place = tmp_path / "ca.pem"
     config = node(**{LOGINS: "OAUTHBEARER", "ottla.sasl.oauthbearer.truststore.location": str(place)})
 
-    async def story() -> None:
+    async def scenario() -> None:
         verifiers = TokenVerifiers(lambda: 0)
         works: list[asyncio.Task[Any]] = []
 
@@ -117,15 +117,16 @@ def test_a_repaired_file_is_used_without_another_change(
             return works[-1]
 
         verifiers.settings_changed({"LOGINS": config.listener_sasl["LOGINS"]}, start)
-        await asyncio.sleep(0.5)
-        trustme.CA().cert_pem.write_to_path(str(place))
         async with asyncio.timeout(20):
+            while "does not offer OAUTHBEARER" not in caplog.text:
+                await asyncio.sleep(0.01)
+            trustme.CA().cert_pem.write_to_path(str(place))
             while verifiers.of("LOGINS") is None:
                 await asyncio.sleep(0.01)
         works[0].cancel()
         await asyncio.wait(works)
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_rejected_authorities_are_reported_by_listener(
@@ -136,7 +137,7 @@ def test_rejected_authorities_are_reported_by_listener(
     trustme.CA().cert_pem.write_to_path(str(place))
     config = node(**{"ottla.sasl.oauthbearer.truststore.location": str(place)})
 
-    async def story() -> None:
+    async def scenario() -> None:
         verifiers = TokenVerifiers(lambda: 0)
         tokens = config.listener_sasl["OTHERS"].mechanisms["OAUTHBEARER"].tokens
         assert tokens is not None
@@ -151,4 +152,4 @@ def test_rejected_authorities_are_reported_by_listener(
         running.cancel()
         await asyncio.wait([running])
 
-    asyncio.run(story())
+    asyncio.run(scenario())

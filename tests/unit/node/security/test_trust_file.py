@@ -13,7 +13,7 @@ import trustme
 
 from ottla.logstore.words.errors import ErrorCode, KafkaError
 from ottla.node.security import trust_file
-from ottla.node.security.tried_again import MAX_LOOKS_BETWEEN
+from ottla.node.security.retry_schedule import MAX_LOOKS_BETWEEN
 from ottla.node.security.trust_file import TrustFile, read_trust
 
 GOOD = trustme.CA().cert_pem.bytes()
@@ -21,8 +21,8 @@ OTHER = trustme.CA().cert_pem.bytes()
 BROKEN = b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
 
 
-def play(story: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    asyncio.run(asyncio.wait_for(story(), 60))
+def play(scenario: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    asyncio.run(asyncio.wait_for(scenario(), 60))
 
 
 def serials(context: ssl.SSLContext) -> set[object]:
@@ -42,7 +42,7 @@ def test_a_changed_file_is_reloaded_and_an_unchanged_one_is_not_read(
     path = tmp_path / "ca.pem"
     path.write_bytes(GOOD)
 
-    async def story() -> None:
+    async def scenario() -> None:
         trust = await TrustFile.open(str(path))
         first = trust.context
         assert not await trust.look() and trust.context is first
@@ -57,7 +57,7 @@ def test_a_changed_file_is_reloaded_and_an_unchanged_one_is_not_read(
         )
         assert caplog.text.count("were reloaded") == 2
 
-    play(story)
+    play(scenario)
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_an_unusable_file_is_logged_once_and_the_old_authorities_stay(
     path = tmp_path / "ca.pem"
     path.write_bytes(GOOD)
 
-    async def story() -> None:
+    async def scenario() -> None:
         trust = await TrustFile.open(str(path))
         first = trust.context
         path.unlink() if bad is None else replace(path, bad)
@@ -89,7 +89,7 @@ def test_an_unusable_file_is_logged_once_and_the_old_authorities_stay(
         replace(path, OTHER)
         assert await trust.look() and trust.context is not first and trust.refused == ""
 
-    play(story)
+    play(scenario)
 
 
 def test_an_unreadable_file_is_retried_without_a_change(
@@ -103,7 +103,7 @@ def test_an_unreadable_file_is_retried_without_a_change(
         attempts.append(place)
         raise KafkaError(ErrorCode.INVALID_CONFIG, "the disk failed")
 
-    async def story() -> None:
+    async def scenario() -> None:
         trust = await TrustFile.open(str(path))
         os.utime(path, ns=(1, 1))
         with monkeypatch.context() as patch:
@@ -117,17 +117,17 @@ def test_an_unreadable_file_is_retried_without_a_change(
             assert looks <= MAX_LOOKS_BETWEEN
         assert trust.refused == ""
 
-    play(story)
+    play(scenario)
 
 
 def test_without_a_file_the_authorities_of_the_system_are_trusted() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         trust = await TrustFile.open(None)
         first = trust.context
         await asyncio.wait_for(trust.follow(), 5)
         assert not await trust.look() and trust.context is first
 
-    play(story)
+    play(scenario)
 
 
 def test_the_error_for_an_unreadable_file_has_its_path(tmp_path: Path) -> None:

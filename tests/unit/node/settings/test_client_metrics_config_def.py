@@ -8,20 +8,20 @@ from ottla.node.settings.client_metrics_config_def import (
     MAX_MATCH_CHARS,
     MAX_MATCH_ENTRIES,
     check_client_metrics_configs,
-    client_metrics_config_of,
+    parse_client_metrics_config,
 )
 
 INVALID_REQUEST, INVALID_CONFIG = ErrorCode.INVALID_REQUEST, ErrorCode.INVALID_CONFIG
 
 
 def test_a_subscription_without_settings_has_the_defaults() -> None:
-    assert client_metrics_config_of({}) == ((), DEFAULT_INTERVAL_MS, ())
+    assert parse_client_metrics_config({}) == ((), DEFAULT_INTERVAL_MS, ())
 
 
 def test_lists_are_split_and_trimmed() -> None:
     texts = {"metrics": " a. , b.", "match": "client_id = x=, client_software_name=y z"}
 
-    found = client_metrics_config_of(texts)
+    found = parse_client_metrics_config(texts)
 
     assert found.metrics == ("a.", "b.")
     assert found.match == (("client_id", "x"), ("client_software_name", "y z"))

@@ -217,14 +217,14 @@ def test_a_name_of_kafka_0_8_is_rejected_with_the_current_one(
 ) -> None:
     path = tmp_path / "server.properties"
     path.write_text(f"{name}=1\n")
-    said = f"The setting {name} is a name of Apache Kafka 0.8 or earlier; use {instead}."
+    message = f"The setting {name} is a name of an older Apache Kafka; use {instead}."
 
     with pytest.raises(KafkaError) as in_file:
         load_config(path, environment={})
     with pytest.raises(KafkaError) as in_override:
         load_config(overrides=[f"{name}=1"], environment={})
 
-    assert in_file.value.detail == in_override.value.detail == said
+    assert in_file.value.detail == in_override.value.detail == message
 
 
 def test_old_names_are_not_current_ones_and_their_replacements_exist() -> None:
@@ -246,7 +246,7 @@ def test_an_override_that_only_apache_kafka_has_causes_a_warning() -> None:
     )
 
 
-PROMISES = [
+UNHONOURED = [
     ("super.users", "User:admin"),
     ("allow.everyone.if.no.acl.found", "false"),
     ("sasl.enabled.mechanisms", "PLAIN"),
@@ -260,12 +260,12 @@ PROMISES = [
     ("create.topic.policy.class.name", "com.example.Policy"),
     ("connections.max.reauth.ms", "3600000"),
 ]
-HARMLESS = [
+WITHOUT_EFFECT = [
     ("create.topic.policy.class.name", ""),
 ]
 
 
-@pytest.mark.parametrize(("name", "value"), PROMISES)
+@pytest.mark.parametrize(("name", "value"), UNHONOURED)
 def test_a_setting_of_security_without_effect_stops_the_start(name: str, value: str, tmp_path: Path) -> None:
     path = tmp_path / "server.properties"
     path.write_text(f"{name}={value}\n")
@@ -289,7 +289,7 @@ def test_a_setting_of_security_without_effect_stops_the_start(name: str, value: 
 def test_controllers_with_tls_require_certificates_of_each_other(name: str) -> None:
     config = parse_config(
         {
-            **AMONG_OTHERS,
+            **VOTER,
             "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:SSL",
             "ssl.keystore.location": "a.pem",
             "ssl.truststore.location": "b.pem",
@@ -317,7 +317,7 @@ def test_a_setting_of_tls_or_sasl_that_restricts_nothing_needs_no_such_listener(
     assert not parse_config({name: value}).warnings
 
 
-@pytest.mark.parametrize(("name", "value"), HARMLESS)
+@pytest.mark.parametrize(("name", "value"), WITHOUT_EFFECT)
 def test_a_setting_of_security_that_restricts_nothing_only_causes_a_warning(name: str, value: str) -> None:
     config = parse_config({name: value})
 
@@ -347,7 +347,7 @@ def test_the_listeners_for_clients_do_not_include_controller_listeners() -> None
 
 
 SECRET = "0123456789abcdef"
-AMONG_OTHERS = {
+VOTER = {
     "node.id": "1",
     "cluster.secret": SECRET,
     "listeners": "PLAINTEXT://:9092,CONTROLLER://:9093",
@@ -357,7 +357,7 @@ AMONG_OTHERS = {
 
 
 def test_a_voter_knows_the_others_and_opens_its_listener_for_them() -> None:
-    config = parse_config(AMONG_OTHERS)
+    config = parse_config(VOTER)
 
     voters = [(one.node_id, one.host, one.port) for one in config.controller_quorum_voters]
     assert voters == [(1, "::1", 9093), (2, "b", 9093), (3, "c", 9093)]
@@ -366,7 +366,7 @@ def test_a_voter_knows_the_others_and_opens_its_listener_for_them() -> None:
 
 
 def test_a_node_that_is_not_a_voter_needs_no_controller_listener() -> None:
-    config = parse_config({**AMONG_OTHERS, "node.id": "4", "listeners": "PLAINTEXT://:9092"})
+    config = parse_config({**VOTER, "node.id": "4", "listeners": "PLAINTEXT://:9092"})
 
     assert not config.is_voter and not config.controller_listeners
 
@@ -418,7 +418,7 @@ REFUSED_QUORUMS = [
 @pytest.mark.parametrize(("texts", "word"), REFUSED_QUORUMS, ids=[str(one[0]) for one in REFUSED_QUORUMS])
 def test_an_invalid_quorum_is_rejected_in_one_sentence(texts: dict[str, str], word: str) -> None:
     with pytest.raises(KafkaError) as refused:
-        parse_config({**AMONG_OTHERS, **texts})
+        parse_config({**VOTER, **texts})
 
     assert refused.value.code is ErrorCode.INVALID_CONFIG
     assert word in refused.value.detail and "\n" not in refused.value.detail
@@ -470,7 +470,7 @@ def test_settings_that_a_node_cannot_have_as_only_a_controller_are_rejected(
 
 def test_several_nodes_without_a_secret_do_not_start() -> None:
     with pytest.raises(KafkaError, match=r"cluster\.secret"):
-        parse_config({name: text for name, text in AMONG_OTHERS.items() if name != "cluster.secret"})
+        parse_config({name: text for name, text in VOTER.items() if name != "cluster.secret"})
 
 
 def test_dynamic_settings_win_over_static_ones_and_invalid_ones_are_left_out() -> None:
@@ -583,7 +583,7 @@ def test_the_settings_of_the_authorizer_are_parsed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "told"),
+    ("settings", "message"),
     [
         ({"authorizer.class.name": "kafka.security.authorizer.AclAuthorizer"}, "AclAuthorizer"),
         ({"authorizer.class.name": "StandardAuthorizer"}, STANDARD),
@@ -591,9 +591,9 @@ def test_the_settings_of_the_authorizer_are_parsed() -> None:
     ],
 )
 def test_an_unknown_authorizer_and_invalid_super_users_stop_the_start(
-    settings: dict[str, str], told: str
+    settings: dict[str, str], message: str
 ) -> None:
     with pytest.raises(KafkaError) as refused:
         parse_config(settings)
 
-    assert refused.value.code is ErrorCode.INVALID_CONFIG and told in refused.value.detail
+    assert refused.value.code is ErrorCode.INVALID_CONFIG and message in refused.value.detail

@@ -34,7 +34,7 @@ def warnings(**settings: str) -> list[str]:
 
 
 def test_one_sentence_names_the_listeners_without_tls_and_the_remedy() -> None:
-    said = warnings(
+    lines = warnings(
         listeners="PLAINTEXT://:9092,LOGINS://[fd00::1]:9093,OWN://127.0.0.1:9094,TLS://:9095",
         listener_security_protocol_map="PLAINTEXT:PLAINTEXT,LOGINS:SASL_PLAINTEXT,OWN:PLAINTEXT,TLS:SSL",
         sasl_enabled_mechanisms="SCRAM-SHA-512",
@@ -42,7 +42,7 @@ def test_one_sentence_names_the_listeners_without_tls_and_the_remedy() -> None:
         ottla_rest_listeners="",
     )
 
-    assert said == [
+    assert lines == [
         "Other machines reach the listeners PLAINTEXT (all addresses, port 9092), LOGINS ([fd00::1]:9093) "
         "without TLS, so anyone on the network path can read and change the data: use SSL or SASL_SSL for "
         "them (listener.security.protocol.map), or bind them to 127.0.0.1."
@@ -83,9 +83,9 @@ OPEN_TO_ALL = {
 
 
 def test_a_warning_names_the_listeners_that_make_anonymous_clients_super_users() -> None:
-    said = [one for one in warnings(**OPEN_TO_ALL) if "super.users" in one]
+    lines = [one for one in warnings(**OPEN_TO_ALL) if "super.users" in one]
 
-    assert said == [
+    assert lines == [
         "super.users names User:ANONYMOUS, which is every client without a login, so every client that "
         "reaches A, B, F, https://:8082 from another machine may do everything: remove it from super.users, "
         "or require logins there (SASL, ssl.client.auth=required, ottla.rest.authentication)."

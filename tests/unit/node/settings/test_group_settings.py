@@ -108,8 +108,8 @@ def test_the_group_coordinator_gets_the_settings_of_the_broker() -> None:
 
     config = coordinator_config(parse_config(texts))
 
-    told = {name.replace(".", "_"): int(text) for name, text in texts.items() if text.isdigit()}
-    assert {name: getattr(config, name) for name in told} == told
+    values = {name.replace(".", "_"): int(text) for name, text in texts.items() if text.isdigit()}
+    assert {name: getattr(config, name) for name in values} == values
     assert config.group_consumer_assignors == ("range",)
 
 
@@ -131,24 +131,30 @@ def test_the_assignment_interval_can_be_changed_within_its_limits_while_the_node
     static.check_dynamic({"log.retention.ms": "1"})
 
 
-TO_HIGH, TO_LOW = "must be less than or equal to", "must be greater than or equal to"
+TOO_HIGH, TOO_LOW = "must be less than or equal to", "must be greater than or equal to"
 # Settings, and the start of Apache Kafka 4.3.1's errors to IncrementalAlterConfigs, all INVALID_CONFIG.
 REFUSED_OF_A_GROUP: list[tuple[dict[str, str], str]] = [
-    ({"consumer.session.timeout.ms": "1"}, f"consumer.session.timeout.ms {TO_LOW} group.consumer.min."),
-    ({"consumer.session.timeout.ms": "60001"}, f"consumer.session.timeout.ms {TO_HIGH} group.consumer.max."),
-    ({"consumer.heartbeat.interval.ms": "1"}, f"consumer.heartbeat.interval.ms {TO_LOW} group.consumer.min."),
-    ({"consumer.heartbeat.interval.ms": "15001"}, f"consumer.heartbeat.interval.ms {TO_HIGH} group.consumer"),
-    ({"consumer.assignment.interval.ms": "15001"}, f"consumer.assignment.interval.ms {TO_HIGH} group."),
+    ({"consumer.session.timeout.ms": "1"}, f"consumer.session.timeout.ms {TOO_LOW} group.consumer.min."),
+    ({"consumer.session.timeout.ms": "60001"}, f"consumer.session.timeout.ms {TOO_HIGH} group.consumer.max."),
+    (
+        {"consumer.heartbeat.interval.ms": "1"},
+        f"consumer.heartbeat.interval.ms {TOO_LOW} group.consumer.min.",
+    ),
+    (
+        {"consumer.heartbeat.interval.ms": "15001"},
+        f"consumer.heartbeat.interval.ms {TOO_HIGH} group.consumer",
+    ),
+    ({"consumer.assignment.interval.ms": "15001"}, f"consumer.assignment.interval.ms {TOO_HIGH} group."),
     (
         {"consumer.session.timeout.ms": "1", "consumer.heartbeat.interval.ms": "1"},
-        f"consumer.heartbeat.interval.ms {TO_LOW} group.consumer.min.heartbeat.interval.ms",
+        f"consumer.heartbeat.interval.ms {TOO_LOW} group.consumer.min.heartbeat.interval.ms",
     ),
-    ({"share.session.timeout.ms": "1"}, f"share.session.timeout.ms {TO_LOW} group.share.min."),
-    ({"share.record.lock.duration.ms": "70000"}, f"share.record.lock.duration.ms {TO_HIGH} group.share.max"),
-    ({"share.delivery.count.limit": "100"}, f"share.delivery.count.limit {TO_HIGH} group.share.max."),
-    ({"share.partition.max.record.locks": "500000"}, f"share.partition.max.record.locks {TO_HIGH} group."),
-    ({"streams.num.standby.replicas": "3"}, f"streams.num.standby.replicas {TO_HIGH} group.streams.max."),
-    ({"streams.assignment.interval.ms": "99999"}, f"streams.assignment.interval.ms {TO_HIGH} group."),
+    ({"share.session.timeout.ms": "1"}, f"share.session.timeout.ms {TOO_LOW} group.share.min."),
+    ({"share.record.lock.duration.ms": "70000"}, f"share.record.lock.duration.ms {TOO_HIGH} group.share.max"),
+    ({"share.delivery.count.limit": "100"}, f"share.delivery.count.limit {TOO_HIGH} group.share.max."),
+    ({"share.partition.max.record.locks": "500000"}, f"share.partition.max.record.locks {TOO_HIGH} group."),
+    ({"streams.num.standby.replicas": "3"}, f"streams.num.standby.replicas {TOO_HIGH} group.streams.max."),
+    ({"streams.assignment.interval.ms": "99999"}, f"streams.assignment.interval.ms {TOO_HIGH} group."),
     ({"consumer.heartbeat.interval.ms": "0"}, "Invalid value 0 for configuration consumer.heartbeat"),
     ({"consumer.heartbeat.interval.ms": ""}, "Invalid value  for configuration consumer.heartbeat"),
     ({"share.isolation.level": "READ_COMMITTED"}, "Invalid value READ_COMMITTED for configuration share."),
@@ -185,7 +191,7 @@ def test_the_session_timeout_of_a_group_must_be_longer_than_its_heartbeat_interv
             check_group_configs(values, configs)
 
 
-JAVAS_DURATIONS = [
+JAVA_DURATIONS = [
     *(
         (text, True)
         for text in ("P1D", "PT1H", "PT1.5S", "PT1,5S", "pt1h", "+PT1H", "PT+1H", "PT0S", "PT1.S")
@@ -196,7 +202,7 @@ JAVAS_DURATIONS = [
 ]
 
 
-@pytest.mark.parametrize(("text", "is_taken"), JAVAS_DURATIONS)
+@pytest.mark.parametrize(("text", "is_taken"), JAVA_DURATIONS)
 def test_durations_are_read_as_java_reads_them(text: str, is_taken: bool) -> None:
     configs = {"share.auto.offset.reset": f"by_duration:{text}"}
 

@@ -16,7 +16,7 @@ from ottla.node.settings.oauthbearer_settings import (
     oauth_bearer,
 )
 
-USUAL = {
+DEFAULTS = {
     "sasl.oauthbearer.jwks.endpoint.url": "https://id.example/keys",
     "sasl.oauthbearer.expected.audience": "ottla,other",
     "sasl.oauthbearer.expected.issuer": "https://id.example",
@@ -25,7 +25,7 @@ USUAL = {
 
 def settings(**changes: Any) -> OauthBearer:
     names = {name.replace("_", "."): value for name, value in changes.items()}
-    texts = {name: text for name, text in {**USUAL, **names}.items() if text is not None}
+    texts = {name: text for name, text in {**DEFAULTS, **names}.items() if text is not None}
     return oauth_bearer(ConfigDef("broker", OAUTHBEARER_SETTINGS).parse_all(texts))
 
 
@@ -60,7 +60,7 @@ def test_the_settings_of_oauthbearer_are_parsed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "message"),
     [
         ({"sasl_oauthbearer_jwks_endpoint_url": None}, "needs sasl.oauthbearer.jwks.endpoint.url"),
         ({"sasl_oauthbearer_jwks_endpoint_url": "http://id.example/keys"}, "only https"),
@@ -70,8 +70,10 @@ def test_the_settings_of_oauthbearer_are_parsed() -> None:
         ({"sasl_oauthbearer_expected_audience": ""}, "needs sasl.oauthbearer.expected.audience,"),
     ],
 )
-def test_settings_that_would_accept_tokens_of_others_are_rejected(changes: dict[str, Any], told: str) -> None:
-    with pytest.raises(KafkaError, match=told) as refused:
+def test_settings_that_would_accept_tokens_of_others_are_rejected(
+    changes: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(KafkaError, match=message) as refused:
         settings(**changes)
 
     assert refused.value.code is ErrorCode.INVALID_CONFIG
@@ -93,7 +95,7 @@ LISTENERS = {
     "listener.name.open.sasl.enabled.mechanisms": "SCRAM-SHA-512",
     "sasl.enabled.mechanisms": "OAUTHBEARER,SCRAM-SHA-512",
     "ssl.keystore.location": "node.pem",
-    **USUAL,
+    **DEFAULTS,
 }
 
 
@@ -109,14 +111,14 @@ def test_each_listener_may_have_settings_of_oauthbearer_of_its_own() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "message"),
     [
         ({"sasl.oauthbearer.expected.issuer": ""}, "SECURE .*needs sasl.oauthbearer.expected.issuer"),
         ({"listener.name.open.sasl.enabled.mechanisms": "OAUTHBEARER"}, "OPEN .*has no TLS, so OAUTHBEARER"),
     ],
 )
-def test_the_error_names_the_listener(changes: dict[str, str], told: str) -> None:
-    with pytest.raises(KafkaError, match=told) as refused:
+def test_the_error_names_the_listener(changes: dict[str, str], message: str) -> None:
+    with pytest.raises(KafkaError, match=message) as refused:
         parse_config({**LISTENERS, **changes})
 
     assert refused.value.code is ErrorCode.INVALID_CONFIG

@@ -67,9 +67,9 @@ def test_settings_of_tls_without_an_https_address_stop_the_start() -> None:
 @pytest.mark.parametrize("address", ["http://:0", "http://10.0.0.1:0", "http://127.0.0.1:0,http://[::]:0"])
 @pytest.mark.parametrize("method", ["basic", "bearer"])
 def test_passwords_and_tokens_in_plaintext_stop_the_start(address: str, method: str) -> None:
-    said = refusal(ottla_rest_listeners=address, ottla_rest_authentication=method)
+    message = refusal(ottla_rest_listeners=address, ottla_rest_authentication=method)
 
-    assert "ottla.rest.authentication.without.tls" in said
+    assert "ottla.rest.authentication.without.tls" in message
 
 
 @pytest.mark.parametrize("address", ["http://127.0.0.1:0", "http://localhost:0", "http://[::1]:0"])
@@ -87,12 +87,12 @@ def test_passwords_in_plaintext_can_be_allowed_and_cause_a_warning() -> None:
 
 def test_logins_by_certificate_need_an_https_address_that_asks_for_one() -> None:
     assert "certificate" in refusal(ottla_rest_authentication="certificate")
-    said = refusal(
+    message = refusal(
         ottla_rest_listeners="https://:0",
         ottla_rest_ssl_keystore_location="/node.pem",
         ottla_rest_authentication="certificate",
     )
-    assert "ottla.rest.ssl.client.auth" in said
+    assert "ottla.rest.ssl.client.auth" in message
 
 
 def test_bearer_accepts_tokens_by_the_settings_of_oauthbearer() -> None:

@@ -118,7 +118,7 @@ def test_users_and_the_duration_of_logins_can_be_changed_while_a_node_runs() -> 
 
 # ---- between nodes ---------------------------------------------------------------------------------
 
-BETWEEN = {
+INTER_BROKER = {
     "inter.broker.listener.name": "SECURE",
     "ssl.truststore.location": "ca.pem",
     "sasl.mechanism.inter.broker.protocol": "SCRAM-SHA-512",
@@ -128,7 +128,7 @@ SCRAM_USER = 'a.ScramLoginModule required username="node" password="node-secret"
 
 
 def test_a_node_logs_in_to_others_with_the_user_of_its_inter_broker_listener() -> None:
-    made = config(**BETWEEN, **{OWN_USER: SCRAM_USER})
+    made = config(**INTER_BROKER, **{OWN_USER: SCRAM_USER})
 
     assert made.inter_broker_listener_name == "SECURE"
     assert made.peer_login is not None
@@ -138,7 +138,9 @@ def test_a_node_logs_in_to_others_with_the_user_of_its_inter_broker_listener() -
 
 
 def test_security_inter_broker_protocol_may_name_a_protocol_with_logins() -> None:
-    by_protocol = {name: value for name, value in BETWEEN.items() if name != "inter.broker.listener.name"}
+    by_protocol = {
+        name: value for name, value in INTER_BROKER.items() if name != "inter.broker.listener.name"
+    }
 
     made = config(**by_protocol, **{"security.inter.broker.protocol": "SASL_SSL", OWN_USER: SCRAM_USER})
 
@@ -181,7 +183,7 @@ def test_an_invalid_login_of_the_node_is_rejected_in_one_sentence(
     settings: dict[str, str], words: str
 ) -> None:
     with pytest.raises(KafkaError, match=words) as refused:
-        config(**{**BETWEEN, OWN_USER: SCRAM_USER, **settings})
+        config(**{**INTER_BROKER, OWN_USER: SCRAM_USER, **settings})
 
     assert refused.value.code is ErrorCode.INVALID_CONFIG
     assert "node-secret" not in refused.value.detail

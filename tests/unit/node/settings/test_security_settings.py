@@ -96,7 +96,7 @@ def test_the_error_about_contradicting_settings_names_setting_and_listener(
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "said"),
+    ("name", "value", "message"),
     [
         ("ssl.keystore.type", "JKS", "keytool -importkeystore"),
         ("ssl.truststore.type", "BCFKS", "must be one of: PEM, PKCS12"),
@@ -105,13 +105,13 @@ def test_the_error_about_contradicting_settings_names_setting_and_listener(
         ("ssl.client.auth", "maybe", "must be one of: required, requested, none"),
     ],
 )
-def test_an_unsupported_value_is_rejected(name: str, value: str, said: str) -> None:
+def test_an_unsupported_value_is_rejected(name: str, value: str, message: str) -> None:
     for each in (name, f"listener.name.outer.{name}"):
         with pytest.raises(KafkaError) as refused:
             BROKER_CONFIG_DEF.parse(each, value)
 
         assert refused.value.code is ErrorCode.INVALID_CONFIG
-        assert each in refused.value.detail and said in refused.value.detail
+        assert each in refused.value.detail and message in refused.value.detail
 
 
 def test_a_keystore_can_be_changed_while_the_node_runs_only_for_one_listener() -> None:

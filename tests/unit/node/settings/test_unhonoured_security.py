@@ -54,9 +54,9 @@ PLACES: Final = (
     "listener.name.enc.plain.",
     "LISTENER.NAME.ENC.",
 )
-BEFORE: Final = parse_config(SECURE)
+BASELINE: Final = parse_config(SECURE)
 # These have an effect only together with other settings, or with another inter-broker listener.
-NEEDS_MORE: Final = {
+DEPENDENT: Final = {
     "sasl.mechanism.controller.protocol",
     "sasl.mechanism.inter.broker.protocol",
     "security.inter.broker.protocol",
@@ -66,7 +66,7 @@ STORES: Final = ("ssl.keystore.", "ssl.truststore.", "ssl.key.", "ssl.allow.", "
 
 
 def value_of(name: str) -> str:
-    """Return a value that is not the default."""
+    """Return a value that is not the default, empty if only no value at all differs from it."""
     special = {
         "ssl.client.auth": "requested",
         "ssl.enabled.protocols": "TLSv1.3",
@@ -96,11 +96,9 @@ def difference(config: BrokerConfig, before: BrokerConfig) -> list[str]:
 
 
 @pytest.mark.parametrize("place", PLACES)
-@pytest.mark.parametrize("name", OF_SECURITY)
+@pytest.mark.parametrize("name", [name for name in OF_SECURITY if value_of(name)])
 def test_a_setting_of_security_is_honoured_or_named_by_an_error(name: str, place: str) -> None:
     value = value_of(name)
-    if not value:
-        return
     try:
         config = parse_config({**SECURE, place + name: value})
     except KafkaError as error:
@@ -116,8 +114,8 @@ def test_a_setting_of_security_is_honoured_or_named_by_an_error(name: str, place
         assert name == "ssl.secure.random.implementation"
     elif place == "listener.name.plaintext.":
         assert name.startswith(STORES)
-    elif name not in NEEDS_MORE:
-        assert difference(config, BEFORE), "the setting is accepted but has no effect"
+    elif name not in DEPENDENT:
+        assert difference(config, BASELINE), "the setting is accepted but has no effect"
 
 
 @pytest.mark.parametrize(

@@ -67,13 +67,13 @@ class Partition:
         assert all(isinstance(each, AcquiredRecords) for each in acquired)
         return [tuple(each) for each in acquired]
 
-    def say(self, first: int, last: int, *types: int, member: str = "m1") -> Outcome:
+    def begin_acknowledge(self, first: int, last: int, *types: int, member: str = "m1") -> Outcome:
         """Acknowledge records by a member, without writing the outcome yet."""
         outcome = self.core.acknowledge(member, [AcknowledgementBatch(first, last, types)], self.now_ms)
         self.check()
         return outcome
 
-    def settle(self, outcome: Outcome, *, is_written: bool = True) -> bool:
+    def complete_write(self, outcome: Outcome, *, is_written: bool = True) -> bool:
         """Pass the result of a write to the partition."""
         assert outcome.transition is not None, outcome
         if is_written:
@@ -83,9 +83,9 @@ class Partition:
         self.check()
         return there_is_more
 
-    def done(self, first: int, last: int, *types: int, member: str = "m1") -> bool:
+    def acknowledge(self, first: int, last: int, *types: int, member: str = "m1") -> bool:
         """Acknowledge records by a member, and write the outcome."""
-        return self.settle(self.say(first, last, *types, member=member))
+        return self.complete_write(self.begin_acknowledge(first, last, *types, member=member))
 
     def wait(self, duration_ms: int) -> Outcome:
         """Advance the clock, and let locks and waits end."""

@@ -4,7 +4,7 @@ from ottla.node.share.acquisition_locks import AcquisitionLocks
 from ottla.node.share.in_flight_records import ACQUIRED, InFlightRecords
 
 
-def test_the_next_time_is_that_of_a_record() -> None:
+def test_a_renewed_lock_ends_at_its_new_time() -> None:
     records = InFlightRecords()
     locks = AcquisitionLocks(records)
     for first, time_ms in ((0, 500), (10, 300), (20, 400)):

@@ -80,7 +80,7 @@ def test_a_rejected_record_waits_for_its_dead_letter_and_holds_the_start_offset(
     partition = Partition(config=SETS_ASIDE)
     partition.fetch()
 
-    outcome = partition.say(0, 9, REJECT, *[ACCEPT] * 3, GAP, REJECT, *[ACCEPT] * 4)
+    outcome = partition.begin_acknowledge(0, 9, REJECT, *[ACCEPT] * 3, GAP, REJECT, *[ACCEPT] * 4)
 
     assert outcome.write is not None
     assert [tuple(one) for one in outcome.write.batches] == [
@@ -90,11 +90,11 @@ def test_a_rejected_record_waits_for_its_dead_letter_and_holds_the_start_offset(
         (5, 5, ARCHIVING, 1),
         (6, 9, ACKNOWLEDGED, 1),
     ]
-    assert partition.core.set_aside(MAX_RANGES) == []  # the coordinator may reject the write
-    partition.settle(outcome)
+    assert partition.core.find_set_aside(MAX_RANGES) == []  # the coordinator may reject the write
+    partition.complete_write(outcome)
     assert partition.window == (0, 9)
-    assert partition.core.set_aside(MAX_RANGES) == [rejected(0, 0), rejected(5, 5)]
-    assert partition.core.set_aside(1) == [rejected(0, 0)]
+    assert partition.core.find_set_aside(MAX_RANGES) == [rejected(0, 0), rejected(5, 5)]
+    assert partition.core.find_set_aside(1) == [rejected(0, 0)]
     assert partition.core.in_flight_count == 10
 
 
@@ -102,7 +102,7 @@ def test_a_rejection_that_could_not_be_written_sets_nothing_aside() -> None:
     partition = Partition(config=SETS_ASIDE)
     partition.fetch()
 
-    partition.settle(partition.say(0, 9, REJECT), is_written=False)
+    partition.complete_write(partition.begin_acknowledge(0, 9, REJECT), is_written=False)
 
     assert partition.states == [(0, 9, ACQUIRED, 1)]
     assert not partition.core.has_letters
@@ -113,7 +113,7 @@ def test_a_rejection_that_could_not_be_written_sets_nothing_aside() -> None:
 def test_records_of_the_last_delivery_are_set_aside_however_it_ends(ends_by: str) -> None:
     partition = Partition(config=SETS_ASIDE)
     partition.fetch()
-    partition.done(0, 9, RELEASE)
+    partition.acknowledge(0, 9, RELEASE)
     partition.fetch()
 
     if ends_by == "lock":
@@ -121,23 +121,23 @@ def test_records_of_the_last_delivery_are_set_aside_however_it_ends(ends_by: str
     elif ends_by == "session":
         outcome = partition.core.release_all("m1")
     else:
-        outcome = partition.say(0, 9, RELEASE)
+        outcome = partition.begin_acknowledge(0, 9, RELEASE)
 
     assert outcome.write is not None
     assert [tuple(one) for one in outcome.write.batches] == [(0, 9, ARCHIVING, 2)]
-    partition.settle(outcome)
+    partition.complete_write(outcome)
     assert partition.states == [(0, 9, SPENT, 2)]
-    assert partition.core.set_aside(MAX_RANGES) == [spent(0, 9)]
+    assert partition.core.find_set_aside(MAX_RANGES) == [spent(0, 9)]
 
 
 def test_records_whose_last_lock_ends_are_set_aside_although_the_write_fails() -> None:
     partition = Partition(config=SETS_ASIDE)
     partition.fetch()
-    partition.done(0, 9, RELEASE)
+    partition.acknowledge(0, 9, RELEASE)
     partition.fetch()
-    partition.settle(partition.wait(LOCK_MS), is_written=False)
+    partition.complete_write(partition.wait(LOCK_MS), is_written=False)
 
-    write = partition.core.begin_letters(letters_of(*partition.core.set_aside(MAX_RANGES)))
+    write = partition.core.begin_letters(letters_of(*partition.core.find_set_aside(MAX_RANGES)))
 
     # A leader that reads the note also reads that the records are being archived.
     assert list(write.batches) == [StateBatch(0, 9, ARCHIVING, 2)]
@@ -148,9 +148,9 @@ def test_records_whose_last_lock_ends_are_set_aside_although_the_write_fails() -
 def test_records_are_archived_when_their_dead_letters_are_written() -> None:
     partition = Partition(config=SETS_ASIDE)
     partition.fetch()
-    partition.done(0, 3, REJECT)
-    partition.done(4, 9, ACCEPT)
-    letters = letters_of(*partition.core.set_aside(MAX_RANGES))
+    partition.acknowledge(0, 3, REJECT)
+    partition.acknowledge(4, 9, ACCEPT)
+    letters = letters_of(*partition.core.find_set_aside(MAX_RANGES))
     partition.core.begin_letters(letters)
     partition.check()
 
@@ -167,10 +167,10 @@ def test_records_after_those_set_aside_are_delivered_until_the_window_is_full() 
     partition = Partition(config=ShareConfig(sets_aside=True, partition_max_record_locks=30))
     for _ in range(3):
         first, last, _ = partition.fetch()[0]
-        partition.done(first, last, REJECT)
+        partition.acknowledge(first, last, REJECT)
 
     assert not partition.core.may_acquire()
-    partition.core.begin_letters(letters_of(*partition.core.set_aside(2)))
+    partition.core.begin_letters(letters_of(*partition.core.find_set_aside(2)))
     partition.core.end_letters()
     assert partition.core.may_acquire()
 
@@ -196,15 +196,15 @@ def test_a_new_leader_finds_records_set_aside_and_the_batch_in_flight() -> None:
     core.check_invariants()
     assert core.start_offset == 12
     # The reason is not written: records at the delivery limit count as spent.
-    assert core.set_aside(MAX_RANGES) == [rejected(12, 12), spent(14, 15)]
+    assert core.find_set_aside(MAX_RANGES) == [rejected(12, 12), spent(14, 15)]
 
 
-def test_a_group_that_loses_its_topic_archives_the_records_set_aside() -> None:
+def test_a_group_that_loses_its_dead_letter_topic_archives_the_records_set_aside() -> None:
     partition = Partition(config=SETS_ASIDE)
     partition.fetch()
-    partition.done(0, 9, REJECT)
+    partition.acknowledge(0, 9, REJECT)
 
-    write = partition.core.archive_without_letters(partition.core.set_aside(MAX_RANGES))
+    write = partition.core.archive_without_letters(partition.core.find_set_aside(MAX_RANGES))
 
     partition.check()
     assert list(write.batches) == [StateBatch(0, 9, ARCHIVED, 1)]
@@ -215,13 +215,13 @@ def test_a_group_that_loses_its_topic_archives_the_records_set_aside() -> None:
 def test_records_that_the_log_has_lost_keep_their_dead_letters() -> None:
     partition = Partition(config=SETS_ASIDE)
     partition.fetch()
-    partition.done(0, 9, REJECT)
+    partition.acknowledge(0, 9, REJECT)
 
     partition.core.move_log_start(5)
 
     partition.check()
     assert partition.core.start_offset == 5
-    assert partition.core.set_aside(MAX_RANGES) == [rejected(0, 9)]
-    partition.core.archive_without_letters(partition.core.set_aside(MAX_RANGES))
+    assert partition.core.find_set_aside(MAX_RANGES) == [rejected(0, 9)]
+    partition.core.archive_without_letters(partition.core.find_set_aside(MAX_RANGES))
     partition.check()
     assert partition.window == (10, 10)

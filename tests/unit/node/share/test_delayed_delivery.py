@@ -3,8 +3,6 @@
 from array import array
 from collections.abc import Sequence
 
-import pytest
-
 from ottla.groupcoord.share_state.share_state_words import StateBatch
 from ottla.logstore.delivery_delay import DueTimes
 from ottla.node.share.acquire_records import MAX_PASSED_RANGES
@@ -221,13 +219,13 @@ def test_one_delayed_record_does_not_hold_up_others() -> None:
     for first in range(0, 5000, 10):
         assert delaying.core.may_acquire()
         acquired = delaying.fetch(first, first + 9)
-        delaying.partition.done(acquired[0][0], first + 9, ACCEPT)
+        delaying.partition.acknowledge(acquired[0][0], first + 9, ACCEPT)
 
     assert delaying.partition.states == [(0, 0, WAITING, 0), (1, 4999, ACKNOWLEDGED, 1)]
     assert delaying.core.in_flight_batch_count == 1
     delaying.wait(10**9)
     assert delaying.fetch(0, 9) == [(0, 0, 1)]
-    delaying.partition.done(0, 0, ACCEPT)
+    delaying.partition.acknowledge(0, 0, ACCEPT)
     assert delaying.partition.window == (5000, 5000)
 
 
@@ -280,7 +278,7 @@ def test_a_gap_without_room_for_it_is_not_skipped() -> None:
     assert delaying.core.next_fetch_offset() == 30
     assert not delaying.core.may_acquire()  # so a fetch does not try again and again
     for begin, end, _ in first:
-        delaying.partition.done(begin, end, ACCEPT)
+        delaying.partition.acknowledge(begin, end, ACCEPT)
     assert delaying.core.may_acquire()  # nothing else would make room
     delaying.fetch(30, 59)
     delaying.wait(100)
@@ -295,7 +293,7 @@ def test_without_room_one_range_of_a_long_gap_is_acquired() -> None:
     assert delaying.fetch(0, 139) == [(0, 4, 1)]
 
     assert not delaying.core.may_acquire()
-    delaying.partition.done(0, 4, ACCEPT)
+    delaying.partition.acknowledge(0, 4, ACCEPT)
     assert delaying.fetch(5, 139) == []
     assert delaying.partition.states[0] == (5, 5, WAITING, 0)
 
@@ -305,7 +303,7 @@ def test_the_first_record_is_freed_however_many_ranges_there_are() -> None:
     first = 0
     while delaying.core.may_acquire():
         for begin, end, _ in delaying.fetch(first, 399):
-            delaying.partition.done(begin, end, ACCEPT)
+            delaying.partition.acknowledge(begin, end, ACCEPT)
         first = delaying.core.end_offset + 1
 
     assert len(delaying.partition.states) <= 32
@@ -317,7 +315,7 @@ def test_the_first_record_is_freed_however_many_ranges_there_are() -> None:
         if offset > 399:
             break
         for begin, end, _ in delaying.fetch(offset, 399):
-            delaying.partition.done(begin, end, ACCEPT)
+            delaying.partition.acknowledge(begin, end, ACCEPT)
             seen += end - begin + 1
         delaying.wait(0)
     assert delaying.core.start_offset == 400
@@ -331,7 +329,7 @@ def test_due_records_wait_for_the_first_one_when_there_are_too_many_ranges() -> 
     delaying.wait(100)
     first = delaying.fetch(delaying.core.next_fetch_offset(), 399)
     for begin, end, _ in first:
-        delaying.partition.done(begin, end, ACCEPT)
+        delaying.partition.acknowledge(begin, end, ACCEPT)
 
     assert 0 < len(first) < 200 and len(delaying.partition.states) <= 48
     assert delaying.core.next_due() == NOW_MS + 10_000  # when the first record is due
@@ -340,7 +338,7 @@ def test_due_records_wait_for_the_first_one_when_there_are_too_many_ranges() -> 
     seen = len(first)
     while delaying.core.start_offset < 400:
         for begin, end, _ in delaying.fetch(delaying.core.next_fetch_offset(), 399):
-            delaying.partition.done(begin, end, ACCEPT)
+            delaying.partition.acknowledge(begin, end, ACCEPT)
             seen += end - begin + 1
         delaying.wait(0)
     assert seen == 400
@@ -352,7 +350,7 @@ def test_a_due_record_that_is_released_is_available_at_once() -> None:
     delaying.wait(100)
     assert delaying.fetch(0, 1) == [(0, 1, 1)]
 
-    delaying.partition.done(0, 1, RELEASE)
+    delaying.partition.acknowledge(0, 1, RELEASE)
 
     assert delaying.fetch(0, 1) == [(0, 1, 2)]
 
@@ -378,8 +376,8 @@ def test_a_topic_that_stops_delaying_delivers_all_records_at_once() -> None:
     assert delaying.partition.fetch(up_to=19)[0] == (0, 9, 1)
 
 
-@pytest.mark.parametrize("count", [100_000])
-def test_many_records_due_at_once_are_freed_in_turns(count: int) -> None:
+def test_many_records_due_at_once_are_freed_in_turns() -> None:
+    count = 100_000
     delaying = Delaying({}, max_records=count)
     offsets = array("q", range(count))
     due_ms = array("q", [NOW_MS + 5]) * count

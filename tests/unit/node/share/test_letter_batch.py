@@ -11,15 +11,15 @@ from ottla.node.share.dead_letters import DeadLetters
 from ottla.node.share.letter_batch import (
     Origin,
     Source,
-    fitting,
     letter_batch,
     read_sources,
-    without_copies,
+    sources_without_contents,
+    take_fitting,
 )
 from ottla.node.share.share_words import ArchivedRecords, ArchiveReason
 
 ORIGIN = Origin("workers", "orders", 3)
-LIMITS: dict[str, Any] = {"max_records": 500, "max_bytes": 1 << 20, "is_copied": True}
+LIMITS: dict[str, Any] = {"max_records": 500, "max_bytes": 1 << 20, "copies_records": True}
 
 
 def rejected(first: int, last: int, count: int = 1) -> ArchivedRecords:
@@ -95,7 +95,7 @@ def test_offsets_that_do_not_grow_are_read_once(
     assert offsets_of(read.sources) == found[:most]
     assert read.last_offset == (found[most] - 1 if most < len(found) else 13)
     records = [rejected(10, read.last_offset)]
-    assert fitting(ORIGIN, records, read.sources, 1 << 20) == (read.sources, records)
+    assert take_fitting(ORIGIN, records, read.sources, 1 << 20) == (read.sources, records)
 
 
 def test_a_read_has_limits() -> None:
@@ -107,7 +107,7 @@ def test_a_read_has_limits() -> None:
     assert (offsets_of(found.sources), found.last_offset) == ([10, 11], 11)
     alone = read_sources(content, 10, 12, **{**LIMITS, "max_bytes": 50})
     assert alone.sources[0] == Source(10)  # the record would never fit
-    assert without_copies(5, 2**60, 3) == ([Source(5), Source(6), Source(7)], 7)
+    assert sources_without_contents(5, 2**60, 3) == ([Source(5), Source(6), Source(7)], 7)
 
 
 def test_a_letter_has_the_origin_of_its_record_and_the_reason() -> None:
@@ -132,16 +132,16 @@ def test_a_letter_has_the_origin_of_its_record_and_the_reason() -> None:
         ("__dlq.errors.message", b"Offset rejected by client."),
     )
     assert (second.key, second.value) == (None, None)
-    told = dict(second.headers)
-    assert (told["__dlq.errors.offset"], told["__dlq.errors.delivery.count"]) == (b"17", b"5")
-    assert told["__dlq.errors.message"] == b"Offset delivery count exceeded the threshold."
+    headers = dict(second.headers)
+    assert (headers["__dlq.errors.offset"], headers["__dlq.errors.delivery.count"]) == (b"17", b"5")
+    assert headers["__dlq.errors.message"] == b"Offset delivery count exceeded the threshold."
 
 
 def test_a_batch_is_no_larger_than_the_topic_allows() -> None:
     records = [rejected(0, 4), rejected(8, 8)]
     sources = [Source(offset, None, b"v" * 300) for offset in (0, 2, 4, 8)]
     for max_bytes in range(700, 2_500, 50):
-        taken, fitted = fitting(ORIGIN, records, sources, max_bytes)
+        taken, fitted = take_fitting(ORIGIN, records, sources, max_bytes)
 
         letters = DeadLetters(
             producer_id=7, producer_epoch=3, topic_id=bytes(16), partition=0, records=tuple(fitted)
@@ -149,13 +149,13 @@ def test_a_batch_is_no_larger_than_the_topic_allows() -> None:
         assert len(letter_batch(ORIGIN, letters, taken, 99)) <= max_bytes
         expected = {1: [rejected(0, 1)], 2: [rejected(0, 3)], 3: [rejected(0, 4), rejected(8, 7)], 4: records}
         assert [one for one in expected[len(taken)] if one.first_offset <= one.last_offset] == fitted
-    assert len(fitting(ORIGIN, records, sources, 1 << 20)[0]) == 4
+    assert len(take_fitting(ORIGIN, records, sources, 1 << 20)[0]) == 4
 
 
 def test_a_letter_that_does_not_fit_has_no_contents() -> None:
-    taken, fitted = fitting(ORIGIN, [rejected(0, 1)], [Source(0, None, b"v" * 900), Source(1)], 800)
+    taken, fitted = take_fitting(ORIGIN, [rejected(0, 1)], [Source(0, None, b"v" * 900), Source(1)], 800)
 
     assert taken[0] == Source(0)
     assert fitted == [rejected(0, 1)]
     # Then the topic rejects it with an error.
-    assert fitting(ORIGIN, [rejected(0, 1)], [Source(0), Source(1)], 10)[0] == [Source(0)]
+    assert take_fitting(ORIGIN, [rejected(0, 1)], [Source(0), Source(1)], 10)[0] == [Source(0)]

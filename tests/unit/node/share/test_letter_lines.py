@@ -33,7 +33,7 @@ class Leader:
 
     def __init__(self) -> None:
         self.hangs: set[bytes] = set()
-        self.asked = 0
+        self.requests = 0
         self.connections = 0
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -68,13 +68,13 @@ class Leader:
                 header.api_key, header.api_version, header.correlation_id, versions
             )
         request: ProduceRequest = codec.decode_request(header.api_key, header.api_version, frame, position)
-        self.asked += 1
+        self.requests += 1
         [topic] = request.topic_data
         [partition] = topic.partition_data
         is_late = topic.topic_id in self.hangs
         code = ErrorCode.REQUEST_TIMED_OUT if is_late else ErrorCode.NONE
-        said = "too few replicas" if is_late else None
-        one = PartitionProduceResponse(index=partition.index, error_code=int(code), error_message=said)
+        message = "too few replicas" if is_late else None
+        one = PartitionProduceResponse(index=partition.index, error_code=int(code), error_message=message)
         response = ProduceResponse(
             responses=[TopicProduceResponse(topic_id=topic.topic_id, partition_responses=[one])]
         )
@@ -83,7 +83,7 @@ class Leader:
 
 
 class World(ReplicaWorld):
-    """A node with connections to that leader as nodes have them: one for each purpose."""
+    """A node with a connection to that leader for each purpose."""
 
     def __init__(self, leader: Leader) -> None:
         super().__init__()
@@ -128,14 +128,14 @@ class World(ReplicaWorld):
         return None
 
 
-def play(story: Callable[[World], Awaitable[None]]) -> None:
+def play(scenario: Callable[[World], Awaitable[None]]) -> None:
     async def run() -> None:
         world = World(Leader())
         server = await asyncio.start_server(world.leader.serve, "127.0.0.1", 0)
         world.port = server.sockets[0].getsockname()[1]
         try:
             async with asyncio.timeout(20):
-                await story(world)
+                await scenario(world)
         finally:
             for client in world.clients.values():
                 client.abort()
@@ -150,24 +150,24 @@ def short_answers(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_timeout_of_a_letter_starts_with_its_turn() -> None:
-    async def story(world: World) -> None:
+    async def scenario(world: World) -> None:
         hanging = world.topic("dlq.dead", HANGING, hangs=True)
 
         errors = await asyncio.gather(*(world.send(hanging, index) for index in range(HANGING)))
 
         assert {error.detail for error in errors if error is not None} == {"too few replicas"}
-        assert (len(errors), world.leader.asked, world.leader.connections) == (HANGING, HANGING, 1)
+        assert (len(errors), world.leader.requests, world.leader.connections) == (HANGING, HANGING, 1)
 
-    play(story)
+    play(scenario)
 
 
 def test_a_topic_that_hangs_does_not_hold_up_letters_to_another() -> None:
-    async def story(world: World) -> None:
+    async def scenario(world: World) -> None:
         world.timeout_s = 60.0
         hanging = world.topic("dlq.dead", HANGING, hangs=True)
         healthy = world.topic("dlq.alive")
         sending = [asyncio.ensure_future(world.send(hanging, index)) for index in range(HANGING)]
-        while world.leader.asked < MAX_IN_FLIGHT:
+        while world.leader.requests < MAX_IN_FLIGHT:
             await asyncio.sleep(0.01)
 
         for _ in range(3):
@@ -178,33 +178,33 @@ def test_a_topic_that_hangs_does_not_hold_up_letters_to_another() -> None:
             one.cancel()
         await asyncio.gather(*sending, return_exceptions=True)
 
-    play(story)
+    play(scenario)
 
 
 def test_connections_to_a_leader_are_few_however_many_topics_have_letters() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         lines = LetterLines()
         used: set[str] = set()
-        goes_on = asyncio.Event()
+        may_proceed = asyncio.Event()
 
         async def hold(topic: int) -> None:
             async with lines.take(1, "letters", b"%16d" % topic) as purpose:
                 used.add(purpose)
-                await goes_on.wait()
+                await may_proceed.wait()
 
         holding = [asyncio.ensure_future(hold(topic)) for topic in range(100)]
         await asyncio.sleep(0.01)
         assert (len(used), len(lines)) == (MAX_LINES, MAX_LINES)
 
-        goes_on.set()
+        may_proceed.set()
         await asyncio.gather(*holding)
         assert len(lines) == 0
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
 
 def test_a_cancelled_caller_leaves_its_turn() -> None:
-    async def story() -> None:
+    async def scenario() -> None:
         lines = LetterLines()
 
         async def hold() -> None:
@@ -219,4 +219,4 @@ def test_a_cancelled_caller_leaves_its_turn() -> None:
 
         assert len(lines) == 0
 
-    asyncio.run(story())
+    asyncio.run(scenario())

@@ -26,7 +26,7 @@ class World(ReplicaWorld):
         self.topic = self.create_topic("dlq.t", leader=leader, replicas=replicas)
         self.code = int(ErrorCode.NONE)
         self.index = 0
-        self.asked: list[tuple[int, str, ProduceRequest]] = []
+        self.requests: list[tuple[int, str, ProduceRequest]] = []
         self.timeouts_s: list[float] = []
         self._send = LetterProducer(
             node_id=NODE_ID,
@@ -42,7 +42,7 @@ class World(ReplicaWorld):
     async def ask(
         self, node_id: int, purpose: str, request: Any, response_type: type[Any], timeout_s: float
     ) -> Any:
-        self.asked.append((node_id, purpose, request))
+        self.requests.append((node_id, purpose, request))
         self.timeouts_s.append(timeout_s)
         one = PartitionProduceResponse(index=self.index, error_code=self.code, base_offset=0)
         return ProduceResponse(responses=[TopicProduceResponse(partition_responses=[one])])
@@ -78,7 +78,7 @@ def test_another_leader_gets_the_request_that_kafka_would_send() -> None:
 
     world.produce(batch)
 
-    [(node_id, purpose, request)] = world.asked
+    [(node_id, purpose, request)] = world.requests
     assert (node_id, purpose, request.acks) == (OTHER_ID, PURPOSE, -1)
     [topic] = request.topic_data
     assert (topic.name, topic.topic_id) == ("dlq.t", world.topic.topic_id)
@@ -112,7 +112,7 @@ def test_after_a_failure_another_connection_is_used_that_holds_up_no_others() ->
     world.produce(letters())
     world.produce(letters(epoch=1))
 
-    assert [purpose for _, purpose, _ in world.asked] == [PURPOSE, DOUBTFUL_PURPOSE, PURPOSE]
+    assert [purpose for _, purpose, _ in world.requests] == [PURPOSE, DOUBTFUL_PURPOSE, PURPOSE]
 
 
 def test_the_request_waits_longer_than_the_leader_waits_for_its_replicas() -> None:
@@ -120,7 +120,7 @@ def test_the_request_waits_longer_than_the_leader_waits_for_its_replicas() -> No
 
     world.produce(letters())
 
-    [(_, _, request)] = world.asked
+    [(_, _, request)] = world.requests
     assert (request.timeout_ms, world.timeouts_s) == (50, [0.05 + ANSWER_S])
 
 
@@ -142,7 +142,7 @@ def test_without_a_topic_a_partition_or_a_leader_nothing_is_sent() -> None:
         with pytest.raises(KafkaError) as refused:
             world.produce(letters(), index, topic_id)
         assert refused.value.code is code
-    assert not world.asked
+    assert not world.requests
 
 
 def test_a_node_that_is_cut_off_from_the_controller_appends_nothing() -> None:

@@ -28,7 +28,7 @@ def test_very_many_locks_have_one_timer_a_partition_and_end_with_one_write_a_par
 
     monkeypatch.setattr(TimerQueue, "start", count)
 
-    async def story(world: ShareWorld) -> None:
+    async def scenario(world: ShareWorld) -> None:
         world.own |= {"share.partition.max.record.locks": str(LOCKS_EACH)}
         world.create_topic(partitions=PARTITIONS)
         await world.ready("m1", *range(PARTITIONS))
@@ -50,8 +50,8 @@ def test_very_many_locks_have_one_timer_a_partition_and_end_with_one_write_a_par
         assert shares.counters.lock_timeouts == LOCKS
         assert len(asyncio.all_tasks()) == tasks_before + PARTITIONS
 
-        await world.rest()
+        await world.run_pending()
         assert len(world.persister.written) == PARTITIONS
         assert timers == dict.fromkeys(shares.share_partitions, 1)
 
-    play(story)
+    play(scenario)

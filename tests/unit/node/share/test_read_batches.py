@@ -29,9 +29,7 @@ def slice_of(*batches: bytes | bytearray, size: int | None = None) -> FileSlice:
     return FileSlice(file, 4, len(content) - 4 if size is None else size)
 
 
-def read(
-    piece: FileSlice, last_offset: int = ALL, aborted: list[AbortedTransaction] | None = None
-) -> ReadBatches:
+def read(piece: FileSlice, aborted: list[AbortedTransaction] | None = None) -> ReadBatches:
     found = read_batches(piece, FileSlice.read_cached, last_offset=ALL, aborted=aborted)
     assert found is not None
     return found

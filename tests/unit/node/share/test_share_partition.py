@@ -34,14 +34,14 @@ def test_accepted_records_move_the_start_offset_when_they_are_written() -> None:
     partition = Partition()
     assert partition.fetch() == [(0, 9, 1)]
 
-    outcome = partition.say(0, 9, ACCEPT)
+    outcome = partition.begin_acknowledge(0, 9, ACCEPT)
 
     assert outcome.write is not None
     assert outcome.write.batches == [StateBatch(0, 9, ACKNOWLEDGED, 1)]
     assert (outcome.write.state_epoch, outcome.write.leader_epoch) == (3, 7)
     assert (outcome.write.start_offset, outcome.write.delivery_complete_count) == (0, 10)
     assert partition.window == (0, 9)
-    assert partition.settle(outcome)
+    assert partition.complete_write(outcome)
     assert partition.window == (10, 10)
     assert partition.states == []
 
@@ -81,7 +81,7 @@ def test_a_rejected_acknowledgement_changes_nothing(
     partition.fetch("m2")
     before = partition.states
 
-    outcome = partition.say(first, last, *types, member=member)
+    outcome = partition.begin_acknowledge(first, last, *types, member=member)
 
     assert (outcome.error, outcome.write) == (error, None)
     assert partition.states == before
@@ -105,7 +105,7 @@ def test_records_are_acknowledged_singly() -> None:
     partition.fetch()
 
     types = [ACCEPT, ACCEPT, RELEASE, REJECT, GAP, ACCEPT, ACCEPT, ACCEPT, RELEASE, ACCEPT]
-    outcome = partition.say(0, 9, *types)
+    outcome = partition.begin_acknowledge(0, 9, *types)
 
     assert outcome.write is not None
     assert outcome.write.batches == [
@@ -116,7 +116,7 @@ def test_records_are_acknowledged_singly() -> None:
         StateBatch(8, 8, AVAILABLE, 1),
         StateBatch(9, 9, ACKNOWLEDGED, 1),
     ]
-    assert partition.settle(outcome)
+    assert partition.complete_write(outcome)
     assert partition.window == (2, 9)
     assert partition.core.delivery_complete_count == 6
     assert partition.core.next_fetch_offset() == 2
@@ -126,35 +126,35 @@ def test_records_are_acknowledged_singly() -> None:
 def test_records_cannot_be_acknowledged_again_during_the_write() -> None:
     partition = Partition()
     partition.fetch()
-    outcome = partition.say(0, 9, RELEASE)
+    outcome = partition.begin_acknowledge(0, 9, RELEASE)
 
-    assert partition.say(0, 9, ACCEPT).error is ErrorCode.INVALID_RECORD_STATE
+    assert partition.begin_acknowledge(0, 9, ACCEPT).error is ErrorCode.INVALID_RECORD_STATE
     assert partition.core.next_fetch_offset() == 10  # no other member gets them
-    assert partition.settle(outcome)
+    assert partition.complete_write(outcome)
     assert partition.core.next_fetch_offset() == 0
 
 
 def test_records_whose_write_failed_are_held_again() -> None:
     partition = Partition()
     partition.fetch()
-    outcome = partition.say(0, 4, ACCEPT)
+    outcome = partition.begin_acknowledge(0, 4, ACCEPT)
     assert partition.core.delivery_complete_count == 5
 
-    partition.settle(outcome, is_written=False)
+    partition.complete_write(outcome, is_written=False)
 
     assert partition.states == [(0, 9, ACQUIRED, 1)]
     assert partition.core.delivery_complete_count == 0
     assert partition.core.next_expiry() == NOW_MS + LOCK_MS
-    assert partition.done(0, 9, ACCEPT)
+    assert partition.acknowledge(0, 9, ACCEPT)
 
 
 def test_records_whose_write_failed_are_available_when_their_lock_has_ended() -> None:
     partition = Partition()
     partition.fetch()
-    outcome = partition.say(0, 9, ACCEPT)
+    outcome = partition.begin_acknowledge(0, 9, ACCEPT)
 
     assert partition.wait(LOCK_MS).write is None
-    partition.settle(outcome, is_written=False)
+    partition.complete_write(outcome, is_written=False)
 
     assert partition.core.next_expiry() == NOW_MS + LOCK_MS  # at once
     assert partition.wait(0).write is not None
@@ -164,7 +164,7 @@ def test_records_whose_write_failed_are_available_when_their_lock_has_ended() ->
 def test_a_lock_ends_in_time() -> None:
     partition = Partition()
     partition.fetch()
-    partition.done(0, 2, ACCEPT)
+    partition.acknowledge(0, 2, ACCEPT)
     assert partition.core.next_expiry() == NOW_MS + LOCK_MS
 
     assert partition.wait(LOCK_MS - 1).write is None
@@ -173,8 +173,8 @@ def test_a_lock_ends_in_time() -> None:
     assert outcome.write is not None
     assert outcome.write.batches == [StateBatch(3, 9, AVAILABLE, 1)]
     assert partition.fetch("m2") == [(3, 9, 2)]  # before the end of the lock is written
-    assert partition.say(3, 9, ACCEPT).error is ErrorCode.INVALID_RECORD_STATE
-    assert not partition.settle(outcome, is_written=False)
+    assert partition.begin_acknowledge(3, 9, ACCEPT).error is ErrorCode.INVALID_RECORD_STATE
+    assert not partition.complete_write(outcome, is_written=False)
     assert partition.states[-1] == (3, 9, ACQUIRED, 2)
 
 
@@ -183,7 +183,7 @@ def test_a_renewed_lock_ends_later() -> None:
     partition.fetch()
     partition.now_ms += 20_000
 
-    assert partition.say(0, 4, RENEW).write is None
+    assert partition.begin_acknowledge(0, 4, RENEW).write is None
 
     assert partition.core.next_expiry() == NOW_MS + LOCK_MS
     assert [batch[:2] for batch in partition.wait(10_000).write.batches] == [(5, 9)]  # type: ignore[union-attr]
@@ -194,20 +194,20 @@ def test_locks_are_not_renewed_if_the_group_forbids_it() -> None:
     partition = Partition(config=ShareConfig(renew_acknowledge_enable=False))
     partition.fetch()
 
-    assert partition.say(0, 9, RENEW).error is ErrorCode.INVALID_RECORD_STATE
+    assert partition.begin_acknowledge(0, 9, RENEW).error is ErrorCode.INVALID_RECORD_STATE
 
 
 def test_a_record_is_archived_at_its_delivery_limit() -> None:
     partition = Partition(config=ShareConfig(delivery_count_limit=2))
     assert partition.fetch() == [(0, 9, 1)]
-    partition.done(0, 9, RELEASE)
+    partition.acknowledge(0, 9, RELEASE)
     assert partition.fetch() == [(0, 9, 2)]
 
-    outcome = partition.say(0, 9, RELEASE)
+    outcome = partition.begin_acknowledge(0, 9, RELEASE)
 
     assert outcome.write is not None
     assert outcome.write.batches == [StateBatch(0, 9, ARCHIVED, 2)]
-    partition.settle(outcome)
+    partition.complete_write(outcome)
     assert partition.window == (10, 10)
 
 
@@ -221,7 +221,7 @@ def test_a_lock_that_ends_at_the_delivery_limit_archives_its_records() -> None:
 
     assert outcome.write is not None
     assert outcome.write.batches == [StateBatch(0, 9, ARCHIVED, 2)]
-    partition.settle(outcome)
+    partition.complete_write(outcome)
     assert partition.window == (10, 10)
 
 
@@ -232,10 +232,10 @@ def test_records_near_the_limit_are_delivered_in_smaller_pieces_and_finally_alon
         acquired = partition.fetch()
         pieces.append(acquired[-1][1] - acquired[0][0] + 1)
         for first, last, _count in acquired:
-            partition.done(first, last, RELEASE)
+            partition.acknowledge(first, last, RELEASE)
         assert partition.core.next_fetch_offset() == 0
 
-    # Twice all 100 records, after three deliveries half of them, and after four a single one.
+    # All 100 records three times, then half of them, and at the last delivery a single one.
     assert pieces == [100, 100, 100, 50]
     assert partition.fetch() == [(0, 0, 5)]
     assert partition.fetch() == [(1, 1, 5)]
@@ -246,7 +246,7 @@ def test_a_session_that_ends_releases_its_records() -> None:
     partition.fetch("m1")
     partition.fetch("m2")
     partition.fetch("m1")
-    partition.done(2, 3, ACCEPT)
+    partition.acknowledge(2, 3, ACCEPT)
 
     outcome = partition.core.release_all("m1")
     partition.check()
@@ -257,12 +257,12 @@ def test_a_session_that_ends_releases_its_records() -> None:
         (4, 9, AVAILABLE),
         (20, 29, AVAILABLE),
     ]
-    assert partition.settle(outcome)
+    assert partition.complete_write(outcome)
     assert partition.core.next_fetch_offset() == 0
     assert partition.core.release_all("m1").write is None
 
 
-def test_whole_batches_are_acquired_unless_it_is_strict() -> None:
+def test_whole_batches_are_acquired_unless_the_fetch_is_strict() -> None:
     log = [(0, 99), (100, 199)]
 
     assert Partition(log=log).fetch(max_records=30) == [(0, 99, 1)]
@@ -289,10 +289,10 @@ def test_the_records_in_flight_are_limited_by_the_locks_of_the_group() -> None:
 
     assert not partition.core.may_acquire()
     assert partition.fetch(up_to=99) == []
-    partition.done(10, 19, RELEASE)
+    partition.acknowledge(10, 19, RELEASE)
     assert partition.core.may_acquire()
     assert partition.fetch("m2", up_to=99) == [(10, 19, 2)]
-    partition.done(0, 9, ACCEPT)
+    partition.acknowledge(0, 9, ACCEPT)
     assert partition.core.may_acquire()
     assert partition.fetch("m2", max_records=1) == [(30, 39, 1)]
 
@@ -311,7 +311,7 @@ def test_the_state_is_restored_with_its_gaps() -> None:
     assert partition.core.next_fetch_offset() == 20
     assert partition.fetch("m1") == [(20, 24, 1)]
     assert partition.core.next_fetch_offset() == 30
-    partition.done(10, 24, ACCEPT)
+    partition.acknowledge(10, 24, ACCEPT)
     assert partition.window == (30, 30)
 
 
@@ -321,7 +321,7 @@ def test_a_window_that_was_full_when_the_leader_changed_moves_on() -> None:
     partition = Partition(config=config, batches=[StateBatch(0, 4, AVAILABLE, 1), StateBatch(10, 29, 2, 1)])
     assert partition.fetch("m1") == [(0, 4, 2), (5, 9, 1)]
 
-    partition.done(0, 9, ACCEPT)
+    partition.acknowledge(0, 9, ACCEPT)
 
     assert partition.core.may_acquire()
     assert partition.window == (30, 30)
@@ -388,7 +388,7 @@ def test_records_deleted_from_the_log_are_archived() -> None:
     partition = Partition()
     partition.fetch("m1")
     partition.fetch("m2")
-    partition.done(10, 14, RELEASE, member="m2")
+    partition.acknowledge(10, 14, RELEASE, member="m2")
 
     assert partition.core.move_log_start(13)
     partition.check()
@@ -396,7 +396,7 @@ def test_records_deleted_from_the_log_are_archived() -> None:
     assert partition.window == (13, 19)
     assert partition.core.next_fetch_offset() == 13
     # Acknowledgements of deleted records have no effect and no error.
-    assert partition.say(0, 9, ACCEPT).error is ErrorCode.NONE
+    assert partition.begin_acknowledge(0, 9, ACCEPT).error is ErrorCode.NONE
     assert partition.fetch("m3") == [(13, 14, 2)]
     # Deleted records that the member held are archived when its lock ends.
     outcome = partition.wait(LOCK_MS)
@@ -410,7 +410,7 @@ def test_the_start_offset_never_goes_backwards() -> None:
 
     assert partition.core.move_log_start(500)
     assert not partition.core.move_log_start(400)
-    partition.settle(partition.wait(LOCK_MS))
+    partition.complete_write(partition.wait(LOCK_MS))
 
     assert partition.window == (500, 500)
     assert partition.fetch() == [(500, 509, 1)]
@@ -419,7 +419,7 @@ def test_the_start_offset_never_goes_backwards() -> None:
 def test_records_removed_by_compaction_are_archived() -> None:
     partition = Partition()
     partition.fetch(up_to=29)
-    partition.done(0, 29, RELEASE)
+    partition.acknowledge(0, 29, RELEASE)
     partition.log = [(25, 29), *partition.log[3:]]
 
     assert partition.fetch() == [(25, 29, 2)]
@@ -433,7 +433,7 @@ def test_aborted_records_are_skipped() -> None:
 
     assert partition.fetch(up_to=49) == [(0, 9, 1), (20, 29, 1), (40, 49, 1)]
 
-    partition.done(0, 9, ACCEPT)
+    partition.acknowledge(0, 9, ACCEPT)
     assert partition.window == (20, 49)
 
 
@@ -454,7 +454,7 @@ def test_released_records_wait_for_their_back_off() -> None:
     waited = []
     for _ in range(3):
         first = partition.fetch()[0][0]
-        partition.done(first, 9, RELEASE)
+        partition.acknowledge(first, 9, RELEASE)
         assert partition.states[0][:3] == (0, 9, WAITING)
         assert partition.core.next_fetch_offset() == 10  # other records are delivered
         waited.append(partition.core.next_expiry() - partition.now_ms)  # type: ignore[operator]
@@ -473,7 +473,7 @@ def test_a_gap_without_room_for_it_is_fetched_when_there_is_room() -> None:
     assert (acquired[0][0], acquired[-1][1]) == (0, 4)
     assert not partition.core.may_acquire()
     for begin, end, _ in acquired:
-        partition.done(begin, end, ACCEPT)
+        partition.acknowledge(begin, end, ACCEPT)
     assert partition.core.may_acquire() and partition.core.next_fetch_offset() == 5
     assert partition.fetch(up_to=0)[0] == (5, 5, 1)
 
@@ -482,17 +482,17 @@ def test_a_huge_batch_takes_memory_only_for_its_acknowledged_parts() -> None:
     partition = Partition(log=[(0, 10**12)], limits=ShareLimits(max_states=50))
     partition.fetch()
 
-    outcomes = [partition.say(offset, offset, ACCEPT) for offset in range(1, 200, 2)]
+    outcomes = [partition.begin_acknowledge(offset, offset, ACCEPT) for offset in range(1, 200, 2)]
 
     assert {outcome.error for outcome in outcomes} == {ErrorCode.NONE, ErrorCode.INVALID_RECORD_STATE}
     assert len(partition.states) <= 50
     # Moves that add no range still work, so the number can fall again.
     for outcome in outcomes:
         if outcome.write is not None:
-            partition.settle(outcome)
+            partition.complete_write(outcome)
     for first, last, state, _ in partition.states:
         if state == ACQUIRED:
-            partition.done(first, last, ACCEPT if first else RELEASE)
+            partition.acknowledge(first, last, ACCEPT if first else RELEASE)
     assert partition.core.may_acquire()
     assert partition.fetch() == [(0, 0, 2)]
 
@@ -501,7 +501,7 @@ def test_no_new_records_are_acquired_when_there_are_too_many_states() -> None:
     partition = Partition(limits=ShareLimits(max_states=3))
     for _ in range(3):
         assert partition.fetch()
-    partition.done(10, 19, RELEASE)
+    partition.acknowledge(10, 19, RELEASE)
 
     assert partition.core.may_acquire()
     assert partition.fetch("m2") == [(10, 19, 2)]
@@ -512,10 +512,10 @@ def test_no_new_records_are_acquired_when_there_are_too_many_states() -> None:
 def test_a_record_at_its_last_delivery_is_delivered_alone() -> None:
     partition = Partition(config=ShareConfig(delivery_count_limit=3))
     partition.fetch("m1")
-    partition.done(5, 9, RELEASE, member="m1")
+    partition.acknowledge(5, 9, RELEASE, member="m1")
     assert partition.fetch("m2") == [(5, 9, 2)]
-    partition.done(5, 9, RELEASE, member="m2")
-    partition.done(0, 4, RELEASE, member="m1")
+    partition.acknowledge(5, 9, RELEASE, member="m2")
+    partition.acknowledge(0, 4, RELEASE, member="m1")
 
     assert partition.fetch("m2") == [(0, 4, 2)]
     assert partition.fetch("m2") == [(5, 5, 3)]
@@ -536,12 +536,12 @@ def test_a_lower_limit_archives_records_with_more_deliveries() -> None:
     partition = Partition(config=ShareConfig(delivery_count_limit=5))
     for _ in range(3):
         partition.fetch()
-        partition.done(0, 9, RELEASE)
+        partition.acknowledge(0, 9, RELEASE)
 
     partition.core.config = ShareConfig(delivery_count_limit=2)
 
     assert partition.fetch() == [(0, 1, 4)]
-    outcome = partition.say(0, 1, RELEASE)
+    outcome = partition.begin_acknowledge(0, 1, RELEASE)
     assert outcome.write is not None
     assert outcome.write.batches == [StateBatch(0, 1, ARCHIVED, 4)]
 
@@ -552,31 +552,31 @@ def test_impossible_offsets_are_rejected(first: int, last: int) -> None:
     partition.fetch()
     before = partition.states
 
-    outcome = partition.say(first, last, ACCEPT)
+    outcome = partition.begin_acknowledge(first, last, ACCEPT)
 
     assert outcome.error is not ErrorCode.NONE or last < 20
     assert (outcome.write, partition.states) == (None, before)
 
 
-def test_a_member_without_a_name_is_a_member() -> None:
+def test_a_member_with_an_empty_id_holds_records() -> None:
     partition = Partition()
     partition.fetch("")
 
     assert partition.core.holder_of(3) == ""
-    assert partition.done(0, 9, ACCEPT, member="")
+    assert partition.acknowledge(0, 9, ACCEPT, member="")
 
 
 def test_records_deleted_while_they_were_released_stay_archived() -> None:
     partition = Partition()
     partition.fetch()
-    outcome = partition.say(0, 9, RELEASE)
+    outcome = partition.begin_acknowledge(0, 9, RELEASE)
     partition.core.move_log_start(5)
     partition.check()
 
-    partition.settle(outcome, is_written=False)
+    partition.complete_write(outcome, is_written=False)
 
     assert partition.states == [(0, 4, ARCHIVED, 1), (5, 9, ACQUIRED, 1)]
-    assert partition.done(5, 9, ACCEPT)
+    assert partition.acknowledge(5, 9, ACCEPT)
     assert partition.window == (10, 10)
 
 
@@ -587,7 +587,7 @@ def test_members_without_records_are_removed_when_there_are_many() -> None:
 
     for number in range(90):
         ((first, last, _),) = partition.fetch(f"m{number}")
-        partition.done(first, last, ACCEPT, member=f"m{number}")
+        partition.acknowledge(first, last, ACCEPT, member=f"m{number}")
 
     assert sum(partition.core.may_hold(f"m{number}") for number in range(90)) < 70
     assert partition.core.may_hold("first")

@@ -136,13 +136,13 @@ def test_a_response_has_a_new_partition_once_and_one_that_failed_again() -> None
     session = begin(sessions, MEMBER, T0)
     sessions.update(MEMBER, 1, [(T1, "t")], [])
 
-    def told(place: TopicIdPartition, *, is_failed: bool = False) -> bool:
+    def is_sent(place: TopicIdPartition, *, is_failed: bool = False) -> bool:
         return session.note_sent(place, is_failed=is_failed, has_records=False)
 
-    assert not told(T0)
-    assert told(T1) and not told(T1)
-    assert told(T0, is_failed=True)
-    assert told(T0) and not told(T0)
+    assert not is_sent(T0)
+    assert is_sent(T1) and not is_sent(T1)
+    assert is_sent(T0, is_failed=True)
+    assert is_sent(T0) and not is_sent(T0)
 
 
 def test_a_partition_that_had_records_is_the_last_in_the_next_fetch() -> None:

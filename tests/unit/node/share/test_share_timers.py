@@ -1,6 +1,9 @@
 """Timers of share-partitions, by a clock that only goes forward and by one that may be set."""
 
 from array import array
+from collections import Counter
+
+import pytest
 
 from ottla.groupcoord.share_state.share_state_words import SharePartitionKey, StateRead
 from ottla.logstore.delivery_delay import DueTimes
@@ -116,14 +119,24 @@ def test_a_clock_that_is_slewed_is_followed() -> None:
     assert 997 <= node.expired[0][1] <= 999  # by the wall clock, which gains 2 ms a second
 
 
-def test_timers_of_very_many_waiting_records_are_set_again_in_turns() -> None:
+def test_timers_of_very_many_waiting_records_are_set_again_in_turns(monkeypatch: pytest.MonkeyPatch) -> None:
     node = Node()
     count = 2 * MAX_RESET + 1
     for number in range(count):
         node.add(number, 100_000)
+    set_in_turn: Counter[int] = Counter()
+    start = ShareTimers.start
 
-    node.ahead_ms += 100_000
+    def counted(timers: ShareTimers, core: SharePartition) -> None:
+        set_in_turn[node.loop.turns] += 1
+        start(timers, core)
+
+    monkeypatch.setattr(ShareTimers, "start", counted)
+
+    node.ahead_ms += 50_000
     node.loop.advance(CLOCK_LOOK_MS / 1000)
+    assert list(set_in_turn.values()) == [MAX_RESET, MAX_RESET, 1]
+    node.loop.advance(50)
 
     assert sorted(number for number, _ in node.expired) == list(range(count))
 

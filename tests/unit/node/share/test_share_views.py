@@ -16,25 +16,25 @@ from ottla.node.wire.messages.describe_share_partitions import (
     DescribeSharePartitionsResponse,
 )
 from tests.compat.wire_client import build
+from tests.unit.node.fakes import peer_of
 from tests.unit.node.kafka_api.share_world import GROUP, TOPIC_ID, ShareWorld, play
 from tests.unit.node.replica.replica_world import NODE_ID, OTHER_ID, context
-from tests.unit.node.stand_ins import peer_of
 
 FAR_ID = b"far".ljust(16, b".")
 
 
 class Peer:
-    """A connection to the node of `world`, which leads all partitions, that encodes and decodes messages."""
+    """A connection to the leader of all partitions, the node of `world`; it encodes and decodes messages."""
 
     def __init__(self, world: ShareWorld) -> None:
         self.world = world
-        self.asked: list[Any] = []
+        self.requests: list[Any] = []
         self.world.share_views = views_of(world, {})  # type: ignore[attr-defined]
 
     async def request(self, message: Any, response_type: type[Any]) -> Any:
-        asked = decode(type(message), 0, encode(message, 0))
-        self.asked.append(asked)
-        answer = await describe_share_partitions.handle(self.world, context(30_006, 0), asked)  # type: ignore[arg-type]
+        request = decode(type(message), 0, encode(message, 0))
+        self.requests.append(request)
+        answer = await describe_share_partitions.handle(self.world, context(30_006, 0), request)  # type: ignore[arg-type]
         return decode(response_type, 0, encode(answer, 0))
 
 
@@ -53,7 +53,7 @@ def views_of(world: ShareWorld, peers: dict[int, Any], node_id: int = NODE_ID) -
     )
 
 
-async def holding_ten(world: ShareWorld) -> None:
+async def acquire_ten(world: ShareWorld) -> None:
     """Let member `m1` hold the ten records of partition 0."""
     world.create_topic()
     await world.ready()
@@ -62,8 +62,8 @@ async def holding_ten(world: ShareWorld) -> None:
 
 
 def test_this_node_shows_the_records_that_its_members_hold() -> None:
-    async def story(world: ShareWorld) -> None:
-        await holding_ten(world)
+    async def scenario(world: ShareWorld) -> None:
+        await acquire_ten(world)
         world.clock.advance(4_000)
 
         found = await views_of(world, {}).look([world.key(), world.key(1), world.key()])
@@ -73,12 +73,12 @@ def test_this_node_shows_the_records_that_its_members_hold() -> None:
         assert (view.start_offset, view.end_offset, view.acquired, view.stalled_ms) == (0, 9, 10, 4_000)
         assert [(one.member_id, one.lock_left_ms) for one in view.next_locks] == [("m1", 26_000)]
 
-    play(story)
+    play(scenario)
 
 
 @pytest.mark.parametrize("is_elsewhere", [False, True])
 def test_a_view_has_the_failure_of_dead_letters_and_says_if_any_are_lost(is_elsewhere: bool) -> None:
-    async def story(world: ShareWorld) -> None:
+    async def scenario(world: ShareWorld) -> None:
         world.create_topic()
         await world.ready("m1")
         led = world.shares.share_partitions[world.key()]
@@ -96,17 +96,17 @@ def test_a_view_has_the_failure_of_dead_letters_and_says_if_any_are_lost(is_else
         assert 90_000 <= lost.letter_failure_ms < 95_000
         assert lost.letter_failure == ErrorCode.REQUEST_TIMED_OUT
 
-    play(story)
+    play(scenario)
 
 
 def test_a_record_is_the_oldest_since_the_start_offset_reached_it() -> None:
-    async def story(world: ShareWorld) -> None:
-        await holding_ten(world)
+    async def scenario(world: ShareWorld) -> None:
+        await acquire_ten(world)
         views = views_of(world, {})
         world.clock.advance(5_000)
         await world.acknowledge("m1", 3, [(0, 0, [1])])
         world.clock.advance(1_000)
-        after_the_first = (await views.look([world.key()]))[world.key()]
+        after_acknowledgement = (await views.look([world.key()]))[world.key()]
         await world.acknowledge("m1", 4, [(1, 9, [1])])
         world.clock.advance(60_000)
         idle = (await views.look([world.key()]))[world.key()]
@@ -115,39 +115,43 @@ def test_a_record_is_the_oldest_since_the_start_offset_reached_it() -> None:
         world.clock.advance(10)
         new = (await views.look([world.key()]))[world.key()]
 
-        assert (after_the_first.start_offset, after_the_first.stalled_ms) == (1, 1_000)
+        assert (after_acknowledgement.start_offset, after_acknowledgement.stalled_ms) == (1, 1_000)
         assert (idle.start_offset, idle.stalled_ms) == (10, 0), "nothing is in flight"
         assert (new.start_offset, new.stalled_ms) == (10, 10)
 
-    play(story)
+    play(scenario)
 
 
-@pytest.mark.parametrize("is_away", [False, True])
-def test_another_leader_is_asked_once_for_all_of_its_share_partitions(is_away: bool) -> None:
-    async def story(leader: ShareWorld) -> None:
-        await holding_ten(leader)
+def test_share_partitions_of_an_unreachable_leader_are_left_out() -> None:
+    async def scenario(leader: ShareWorld) -> None:
+        await acquire_ten(leader)
+
+        assert await views_of(leader, {}, node_id=OTHER_ID).look([leader.key()]) == {}
+
+    play(scenario)
+
+
+def test_another_leader_is_asked_once_for_all_of_its_share_partitions() -> None:
+    async def scenario(leader: ShareWorld) -> None:
+        await acquire_ten(leader)
         peer = Peer(leader)
-        peers = {} if is_away else {NODE_ID: peer}
-        asking = views_of(leader, peers, node_id=OTHER_ID)
+        asking = views_of(leader, {NODE_ID: peer}, node_id=OTHER_ID)
 
         found = await asking.look([leader.key(), SharePartitionKey("others", TOPIC_ID, 0)])
 
-        if is_away:
-            assert found == {}
-            return
         here = await views_of(leader, {}).look([leader.key()])
         assert found == here and found[leader.key()].acquired == 10
-        (asked,) = peer.asked
-        assert [one.group_id for one in asked.groups] == [GROUP, "others"]
-        assert asked.max_ranges == USUAL_RANGES
+        (request,) = peer.requests
+        assert [one.group_id for one in request.groups] == [GROUP, "others"]
+        assert request.max_ranges == USUAL_RANGES
 
-    play(story)
+    play(scenario)
 
 
 def test_a_leader_that_hangs_does_not_delay_the_answer() -> None:
-    async def story(world: ShareWorld) -> None:
+    async def scenario(world: ShareWorld) -> None:
         world.create_topic("far", topic_id=FAR_ID, leader=OTHER_ID, replicas=(OTHER_ID,))
-        await holding_ten(world)
+        await acquire_ten(world)
 
         async def never(message: Any, response_type: Any) -> Any:
             await asyncio.Event().wait()
@@ -157,12 +161,12 @@ def test_a_leader_that_hangs_does_not_delay_the_answer() -> None:
 
         assert list(found) == [world.key()]
 
-    play(story)
+    play(scenario)
 
 
 def test_missing_topics_and_partitions_are_left_out() -> None:
-    async def story(world: ShareWorld) -> None:
-        await holding_ten(world)
+    async def scenario(world: ShareWorld) -> None:
+        await acquire_ten(world)
         keys = [
             SharePartitionKey(GROUP, bytes(16), 0),
             SharePartitionKey(GROUP, TOPIC_ID, 9_999),
@@ -171,24 +175,24 @@ def test_missing_topics_and_partitions_are_left_out() -> None:
 
         assert await views_of(world, {}).look(keys) == {}
 
-    play(story)
+    play(scenario)
 
 
 def test_views_of_very_many_share_partitions_have_fewer_ranges() -> None:
-    async def story(world: ShareWorld) -> None:
-        await holding_ten(world)
+    async def scenario(world: ShareWorld) -> None:
+        await acquire_ten(world)
         peer = Peer(world)
         groups = [SharePartitionKey(f"g{number}", TOPIC_ID, 0) for number in range(RANGES_IN_ALL // 2)]
 
         await views_of(world, {NODE_ID: peer}, node_id=OTHER_ID).look(groups)
 
-        assert peer.asked[0].max_ranges == 2
+        assert peer.requests[0].max_ranges == 2
 
-    play(story)
+    play(scenario)
 
 
 def test_the_ranges_of_a_view_are_limited() -> None:
-    async def story(world: ShareWorld) -> None:
+    async def scenario(world: ShareWorld) -> None:
         world.create_topic()
         await world.ready()
         for number in range(MAX_RANGES + 5):
@@ -210,4 +214,4 @@ def test_the_ranges_of_a_view_are_limited() -> None:
         assert one.in_flight.acquired == MAX_RANGES + 5
         assert len(one.in_flight.next_locks) == len(one.in_flight.most_delivered) == MAX_RANGES
 
-    play(story)
+    play(scenario)

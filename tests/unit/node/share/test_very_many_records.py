@@ -17,21 +17,21 @@ def test_very_many_acknowledgements_in_steps_have_the_same_result_as_at_once() -
     for one in (at_once, in_steps):
         one.fetch(up_to=200)
 
-    outcome = at_once.say(0, 199, *types)
+    outcome = at_once.begin_acknowledge(0, 199, *types)
     steps = in_steps.core.acknowledge_in_steps("m1", [AcknowledgementBatch(0, 199, types)], NOW_MS)
     seen = _run(steps, in_steps.check)
 
     assert seen == outcome
     assert in_steps.states == at_once.states
-    at_once.settle(outcome)
-    in_steps.settle(seen)
+    at_once.complete_write(outcome)
+    in_steps.complete_write(seen)
     assert (in_steps.states, in_steps.window) == (at_once.states, at_once.window)
 
 
 def test_acknowledgements_in_steps_are_all_taken_back_if_one_is_rejected() -> None:
     partition = Partition(log=[(0, 199)])
     partition.fetch()
-    partition.done(150, 150, int(ACCEPT))
+    partition.acknowledge(150, 150, int(ACCEPT))
     before = partition.states
 
     steps = partition.core.acknowledge_in_steps("m1", [AcknowledgementBatch(0, 199, (1,) * 200)], NOW_MS)
@@ -47,13 +47,13 @@ def test_a_member_that_leaves_between_steps_keeps_no_records() -> None:
     steps = partition.core.acknowledge_in_steps("m1", [AcknowledgementBatch(0, 199, (1,) * 200)], NOW_MS)
     next(steps)
 
-    partition.settle(partition.core.release_all("m1"))
+    partition.complete_write(partition.core.release_all("m1"))
     outcome = _run(steps, partition.check)
 
     assert outcome.error is ErrorCode.INVALID_RECORD_STATE
     released = partition.core.release_all("m1")
     assert released.write is not None, "what was taken back is released when it leaves again"
-    partition.settle(released)
+    partition.complete_write(released)
     assert {state for _, _, state, _ in partition.states} == {0}
 
 

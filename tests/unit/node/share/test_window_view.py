@@ -26,9 +26,9 @@ def test_records_are_counted_by_their_states() -> None:
     partition = Partition()
     partition.fetch("m1")
     partition.fetch("m2")
-    partition.done(5, 6, ACCEPT)
-    partition.done(7, 7, REJECT)
-    partition.done(8, 9, RELEASE)
+    partition.acknowledge(5, 6, ACCEPT)
+    partition.acknowledge(7, 7, REJECT)
+    partition.acknowledge(8, 9, RELEASE)
 
     seen = view(partition, stalled_ms=77)
 
@@ -40,7 +40,7 @@ def test_records_are_counted_by_their_states() -> None:
 def test_records_in_a_back_off_are_counted_apart_from_available_ones() -> None:
     partition = Partition(config=ShareConfig(retry_backoff_ms=1_000, retry_backoff_max_ms=1_000))
     partition.fetch()
-    partition.done(0, 3, RELEASE)
+    partition.acknowledge(0, 3, RELEASE)
 
     assert (view(partition).backing_off, view(partition).available, view(partition).delayed) == (4, 0, 0)
     partition.wait(1_000)
@@ -69,7 +69,7 @@ def test_the_oldest_record_is_the_first_that_is_not_done_with() -> None:
     partition = Partition()
     assert view(partition).oldest is None
     partition.fetch("m1")
-    partition.say(0, 3, ACCEPT)  # the coordinator has not answered yet
+    partition.begin_acknowledge(0, 3, ACCEPT)  # the coordinator has not answered yet
 
     oldest = view(partition).oldest
 
@@ -97,7 +97,7 @@ def test_locks_are_listed_by_their_ends_with_their_holders() -> None:
 def test_a_record_that_is_held_but_lost_by_the_log_counts_as_held() -> None:
     partition = Partition()
     partition.fetch("m1", up_to=10)
-    partition.done(10, 14, RELEASE)
+    partition.acknowledge(10, 14, RELEASE)
     partition.core.move_log_start(12)
 
     seen = view(partition)
@@ -120,12 +120,12 @@ def test_very_many_ranges_are_shown_in_short_lists() -> None:
 
 
 def test_records_that_wait_for_dead_letters_hold_up_the_group() -> None:
-    window, on_its_way = ShareWindow(), 3
+    window, archiving = ShareWindow(), 3
     window.records.add(0, 1, state=ARCHIVED, count=5)
-    window.records.add(2, 4, state=on_its_way, count=5)
+    window.records.add(2, 4, state=archiving, count=5)
     window.records.add(5, 5, state=AVAILABLE, count=1)
 
     seen = view_window(window, now_ms=0, max_ranges=10, delivery_count_limit=5, stalled_ms=0)
 
     assert seen.archived == 5
-    assert seen.oldest is not None and (seen.oldest.first_offset, seen.oldest.state) == (2, on_its_way)
+    assert seen.oldest is not None and (seen.oldest.first_offset, seen.oldest.state) == (2, archiving)

@@ -7,10 +7,9 @@ from typing import Any, cast
 import pytest
 
 from ottla.logstore.words.errors import ErrorCode, KafkaError
-from ottla.metadata_raft.image import MetadataImage
-from ottla.node.metadata.suspected_brokers import SuspectedBrokers
 from ottla.node.start.peer_watch import PeerWatch
 from tests.unit.metadata_raft.metadata_world import MetadataWorld
+from tests.unit.node.fakes import Metadata
 
 OWN, OTHER = 0, 1
 
@@ -20,11 +19,11 @@ class Peers:
 
     def __init__(self, code: ErrorCode) -> None:
         self._code = code
-        self.asked: list[int] = []
+        self.requested: list[int] = []
         self.answer: asyncio.Event | None = None  # the event that a response waits for
 
     async def ask(self, node_id: int, *_: object) -> None:
-        self.asked.append(node_id)
+        self.requested.append(node_id)
         if self.answer is not None:
             await self.answer.wait()
         if self._code:
@@ -32,14 +31,6 @@ class Peers:
 
     async def is_refused(self, node_id: int) -> bool:
         return False
-
-
-class Metadata:
-    """The part of the metadata that the watch uses."""
-
-    def __init__(self, image: MetadataImage) -> None:
-        self.image = image
-        self.suspects = SuspectedBrokers()
 
 
 class Tasks:
@@ -70,8 +61,8 @@ def watch_of(code: ErrorCode) -> tuple[PeerWatch, Peers, Metadata]:
 async def suspected_after(code: ErrorCode, node_id: int) -> tuple[bool, list[int]]:
     """Look at a node; return True if it is suspected then, and the nodes that were asked."""
     watch, peers, metadata = watch_of(code)
-    await watch.look(node_id)
-    return metadata.suspects.wait_s(lambda brokers: node_id in brokers) > 0, peers.asked
+    await watch.probe(node_id)
+    return metadata.suspects.wait_s(lambda brokers: node_id in brokers) > 0, peers.requested
 
 
 @pytest.mark.parametrize(
@@ -99,9 +90,9 @@ def test_a_cancelled_caller_does_not_cancel_the_request() -> None:
         peers.answer = answer
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.01):
-                await watch.look(OTHER)
+                await watch.probe(OTHER)
         answer.set()
-        await watch.look(OTHER)
-        return answer.is_set(), peers.asked
+        await watch.probe(OTHER)
+        return answer.is_set(), peers.requested
 
     assert asyncio.run(run()) == (True, [OTHER])

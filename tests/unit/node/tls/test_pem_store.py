@@ -18,8 +18,10 @@ def with_carriage_returns(pem: bytes) -> bytes:
 
 
 @pytest.mark.parametrize("written", [bytes, in_one_line, with_carriage_returns])
-def test_keys_and_certificates_may_be_written_in_one_line(written: Callable[[bytes], bytes]) -> None:
-    """Settings have them so: in a line of a file of properties, or in an option."""
+def test_keys_and_certificates_may_have_any_line_ends_or_stand_in_one_line(
+    written: Callable[[bytes], bytes],
+) -> None:
+    """In a properties file or in an option, PEM has to stand in one line."""
     authority = trustme.CA()
     issued = authority.issue_cert("localhost")
     chain = b"".join(one.bytes() for one in issued.cert_chain_pems)

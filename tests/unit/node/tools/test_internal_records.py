@@ -24,7 +24,7 @@ def record(key: bytes | None, value: bytes | None) -> Record:
     return Record(offset=0, timestamp=0, key=key, value=value, headers=())
 
 
-def test_a_transaction_in_words() -> None:
+def test_the_fields_of_a_transaction_are_printed() -> None:
     key, value = WORDING(record(encode_key("t"), encode_value(ONGOING, 1)))
 
     assert json.loads(key or "") == {"transactional_id": "t"}
@@ -44,12 +44,12 @@ def test_a_transaction_in_words() -> None:
 def test_fields_that_version_0_lacks_are_left_out() -> None:
     _, value = WORDING(record(encode_key("t"), encode_value(at(S.EMPTY), 0)))
 
-    told = json.loads(value or "")
-    assert (told["state"], told["partitions"], told["client_version"]) == ("Empty", [], 0)
-    assert "previous_producer_id" not in told
+    document = json.loads(value or "")
+    assert (document["state"], document["partitions"], document["client_version"]) == ("Empty", [], 0)
+    assert "previous_producer_id" not in document
 
 
-def test_a_tombstone_of_an_id() -> None:
+def test_a_tombstone_of_an_id_has_no_value() -> None:
     assert WORDING(record(encode_key("t"), None)) == ('{"transactional_id": "t"}', None)
 
 
@@ -75,7 +75,7 @@ SHARE_WORDING = wording_for("__share_group_state-7")
 SHARE_PARTITION = {"group": "g", "topic_id": "AAAAAAAAAQAAAAAAAAAAAQ", "partition": 0}
 
 
-def test_a_snapshot_and_an_update_in_words() -> None:
+def test_the_fields_of_a_snapshot_and_of_an_update_are_printed() -> None:
     snapshot, update = (
         SHARE_WORDING(record(*encode_record(one)))
         for one in (SnapshotRecord(KEY, SNAPSHOT), UpdateRecord(KEY, UPDATE._replace(batches=BATCHES[:1])))
@@ -83,8 +83,8 @@ def test_a_snapshot_and_an_update_in_words() -> None:
 
     batch = {"first_offset": 5, "last_offset": 9, "delivery_state": 0, "delivery_count": 1}
     assert json.loads(snapshot[0] or "") == {"type": "snapshot", **SHARE_PARTITION}
-    told = json.loads(snapshot[1] or "")
-    assert (told["state_epoch"], told["start_offset"], told["batches"][0]) == (2, 5, batch)
+    document = json.loads(snapshot[1] or "")
+    assert (document["state_epoch"], document["start_offset"], document["batches"][0]) == (2, 5, batch)
     assert json.loads(update[0] or "") == {"type": "update", **SHARE_PARTITION}
     assert json.loads(update[1] or "") == {
         "snapshot_epoch": 3,
@@ -95,7 +95,7 @@ def test_a_snapshot_and_an_update_in_words() -> None:
     }
 
 
-def test_a_tombstone_of_a_share_partition() -> None:
+def test_a_tombstone_of_a_share_partition_has_no_value() -> None:
     key, value = SHARE_WORDING(record(*encode_record(SnapshotRecord(KEY, None))))
 
     assert json.loads(key or "") == {"type": "snapshot", **SHARE_PARTITION} and value is None
@@ -144,7 +144,7 @@ def test_an_unknown_record_of_a_share_partition_is_printed_as_it_is(key: bytes |
         ),
     ],
 )
-def test_pending_dead_letters_in_words(note: bytes | None, words: object) -> None:
+def test_the_fields_of_pending_dead_letters_are_printed(note: bytes | None, words: object) -> None:
     wording = wording_for("__share_group_state-0")
     update = UpdateRecord(KEY, UPDATE._replace(dead_letters=note))
     snapshot = SnapshotRecord(KEY, replace(SNAPSHOT, dead_letters=note or b""))

@@ -116,7 +116,7 @@ def test_a_version_that_an_api_does_not_have_is_unsupported() -> None:
 
 
 def test_importing_the_codec_imports_no_messages() -> None:
-    program = "import sys, node.wire.codec; print(*[m for m in sys.modules if '.messages.' in m])"
+    program = "import sys, ottla.node.wire.codec; print(*[m for m in sys.modules if '.messages.' in m])"
 
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
 

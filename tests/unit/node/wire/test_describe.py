@@ -89,13 +89,13 @@ def test_the_values_of_secret_settings_are_not_shown_in_requests_commands_and_re
     command = AlterConfigs(
         resources=[ResourceChanges(resource_type=4, resource_name="1", changes=[change], replace_all=False)]
     )
-    told: list[object] = [
+    shown: list[object] = [
         AlterableConfig(name=name, value=value),
         ConfigRecord(resource_type=4, resource_name="1", name=name, value=value),
         command,
     ]
 
-    for one in told:
+    for one in shown:
         assert value not in repr(one) + json.dumps(describe(one)) + describe_line(one)
     assert describe(change)["value"] == "(secret)"
     assert describe(ConfigChange(name=name, operation=1))["value"] is None, "deleted"
@@ -105,6 +105,6 @@ def test_the_values_of_secret_settings_are_not_shown_in_requests_commands_and_re
 def test_every_secret_setting_of_a_node_is_known_as_one() -> None:
     secret = [key.name for key in BROKER_CONFIG_DEF if key.sensitive]
 
-    told = [one for one in secret if "canary" in repr(ConfigChange(name=one, operation=0, value="canary"))]
+    shown = [one for one in secret if "canary" in repr(ConfigChange(name=one, operation=0, value="canary"))]
 
-    assert told == [] and "cluster.secret" in secret
+    assert shown == [] and "cluster.secret" in secret

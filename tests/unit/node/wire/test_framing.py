@@ -70,7 +70,7 @@ def test_random_pieces_give_the_same_frames() -> None:
 
 
 @pytest.mark.parametrize("length", [-1, -(2**31), MAX_BYTES + 1, 2**31 - 1])
-def test_a_length_that_cannot_be_is_refused(length: int) -> None:
+def test_an_impossible_length_is_rejected(length: int) -> None:
     with pytest.raises(
         KafkaError, match=f"a frame of {length} bytes (is impossible|is longer than the limit of 1000)"
     ) as refused:

@@ -30,7 +30,7 @@ def test_the_client_id_is_never_compact() -> None:
 
 
 @pytest.mark.parametrize("version", [1, 2])
-def test_a_request_header_that_is_cut_at_any_byte_is_refused(version: int) -> None:
+def test_a_request_header_that_is_cut_at_any_byte_is_rejected(version: int) -> None:
     encoded = bytes(encode_request_header(HEADER, header_version=version))
 
     for end in range(len(encoded)):

@@ -25,14 +25,14 @@ def test_options_are_read_as_java_reads_them(options: str, read: dict[str, str])
     assert module.options == read
 
 
-def test_several_modules_are_several() -> None:
+def test_several_modules_are_parsed() -> None:
     modules = parse_jaas("a.B required x=y;\n# no".replace("# no", "// no") + "\nc.D optional;")
 
     assert [(one.name, one.flag) for one in modules] == [("a.B", "required"), ("c.D", "optional")]
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("", "no login module"),
         ("  // nothing", "no login module"),
@@ -52,8 +52,8 @@ def test_several_modules_are_several() -> None:
         ("a" * (MAX_CHARS + 1), "longer than"),
     ],
 )
-def test_an_invalid_configuration_is_rejected_without_showing_its_values(text: str, said: str) -> None:
-    with pytest.raises(JaasError, match=said):
+def test_an_invalid_configuration_is_rejected_without_showing_its_values(text: str, message: str) -> None:
+    with pytest.raises(JaasError, match=message):
         parse_jaas(text)
 
 

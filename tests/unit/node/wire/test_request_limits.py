@@ -87,10 +87,10 @@ def test_every_text_of_every_request_has_a_limit(api: ApiKey | PeerApi) -> None:
 def test_ids_have_a_kilobyte_at_most(api: ApiKey | PeerApi) -> None:
     longer = {path for path, limit in describe(api).limits.fields.items() if limit.max_bytes > MAX_ID_BYTES}
 
-    assert all(path.rpartition(".")[2] in LONGER for path in longer), longer
+    assert all(path.rpartition(".")[2] in LONG_FIELDS for path in longer), longer
 
 
-LONGER = {
+LONG_FIELDS = {
     "metrics",  # of clients
     "dead_letters",  # of nodes, for dead letters that are on their way
     "auth_bytes",  # after the login; before it a frame has at most 64 KiB
@@ -138,12 +138,12 @@ def test_every_api_refuses_by_a_code_in_its_answer(api: ApiKey, size: int) -> No
             if limit.max_bytes > MAX_ID_BYTES:
                 continue
             error = FieldTooLong(limit.code, "too long")
-            if refusals.has_top(api, version):
-                answer = refusals.at_top(api, version, error)
+            if refusals.has_error_at_top(api, version):
+                answer = refusals.error_at_top(api, version, error)
             else:
                 frame = encode(made(cls, version, path, "x" * MAX_ID_BYTES), version)
                 frame += bytes(max(0, size - len(frame)))
-                answer = refusals.by_element(api, version, frame, 0, error)
+                answer = refusals.error_by_element(api, version, frame, 0, error)
             codes = codes_in(decode(answer_cls, version, encode(answer, version)))
             assert codes, (version, path)
             assert set(codes) - {ErrorCode.NONE} == {limit.code}, (version, path)
@@ -154,7 +154,7 @@ def test_the_response_to_a_rejected_request_can_be_encoded_whatever_was_left_out
     chance, error = Random(api), KafkaError(ErrorCode.INVALID_REQUEST, "refused")
     request_class = codec.request_class(api)
     for version in versions_of(api):
-        if refusals.has_top(api, version):
+        if refusals.has_error_at_top(api, version):
             continue
         for _ in range(20):
             request = random_message(request_class, version, chance)
@@ -162,7 +162,7 @@ def test_the_response_to_a_rejected_request_can_be_encoded_whatever_was_left_out
                 request = schema.replace(request, acks=1)
             frame = encode(request, version)
 
-            answer = refusals.by_element(api, version, frame, 0, error)
+            answer = refusals.error_by_element(api, version, frame, 0, error)
 
             assert encode(answer, version)
 
@@ -172,8 +172,8 @@ def test_a_small_refused_request_names_its_elements_whole_and_a_large_one_their_
     frame = encode(request, 4)
     error = FieldTooLong(ErrorCode.INVALID_REQUEST, "too long")
 
-    small = refusals.by_element(ApiKey.FIND_COORDINATOR, 4, frame, 0, error)
-    large = refusals.by_element(
+    small = refusals.error_by_element(ApiKey.FIND_COORDINATOR, 4, frame, 0, error)
+    large = refusals.error_by_element(
         ApiKey.FIND_COORDINATOR, 4, frame + bytes(refusals.MAX_REPEATED_BYTES), 0, error
     )
 

@@ -10,15 +10,15 @@ HERE, THERE, REFUSES, HANGS = 1, 2, 3, 4
 
 
 def test_each_leader_is_asked_for_all_its_partitions_and_a_silent_one_returns_none() -> None:
-    asked: list[tuple[int, list[str]]] = []
+    requests: list[tuple[int, list[str]]] = []
     leaders = {"a": HERE, "b": THERE, "c": HERE, "d": REFUSES, "e": HANGS, "f": None, "g": -1}
 
     async def here(mine: Sequence[str]) -> dict[str, int]:
-        asked.append((HERE, list(mine)))
+        requests.append((HERE, list(mine)))
         return dict.fromkeys(mine, HERE)
 
     async def there(leader: int, mine: Sequence[str]) -> dict[str, int]:
-        asked.append((leader, list(mine)))
+        requests.append((leader, list(mine)))
         if leader == REFUSES:
             raise KafkaError(ErrorCode.NETWORK_EXCEPTION)
         if leader == HANGS:
@@ -36,4 +36,4 @@ def test_each_leader_is_asked_for_all_its_partitions_and_a_silent_one_returns_no
         )
 
     assert asyncio.run(ask()) == {"a": HERE, "b": THERE, "c": HERE}
-    assert asked == [(HERE, ["a", "c"]), (THERE, ["b"]), (REFUSES, ["d"]), (HANGS, ["e"])]
+    assert requests == [(HERE, ["a", "c"]), (THERE, ["b"]), (REFUSES, ["d"]), (HANGS, ["e"])]

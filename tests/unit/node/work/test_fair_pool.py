@@ -14,14 +14,14 @@ from ottla.node.net.connection_info import ConnectionInfo
 from ottla.node.work.fair_pool import Allowance, FairPool, GivenUp, Pause
 from tests.unit.node.replica.replica_world import context
 
-SOMEBODY = context(0, 9).connection
+CONNECTION = context(0, 9).connection
 
 
 def client(address: str, number: int) -> ConnectionInfo:
-    return replace(SOMEBODY, client_host=address, number=number)
+    return replace(CONNECTION, client_host=address, number=number)
 
 
-def burn(cpu_s: float) -> None:
+def burn_cpu(cpu_s: float) -> None:
     end_s = time.thread_time() + cpu_s
     while time.thread_time() < end_s:
         pass
@@ -31,9 +31,9 @@ def served(asks: list[tuple[ConnectionInfo, float]]) -> list[ConnectionInfo]:
     """Return the order in which waiting jobs are served, each with this number of CPU seconds."""
     order: list[ConnectionInfo] = []
 
-    def work(asker: ConnectionInfo, cpu_s: float, pause: Pause) -> None:
-        order.append(asker)
-        burn(cpu_s)
+    def work(connection: ConnectionInfo, cpu_s: float, pause: Pause) -> None:
+        order.append(connection)
+        burn_cpu(cpu_s)
 
     async def ask_all() -> None:
         pool = FairPool("test", threads=1, max_cpu_s=60.0)
@@ -78,9 +78,9 @@ def test_a_late_client_has_no_saved_time() -> None:
     async def ask_all() -> list[ConnectionInfo]:
         order: list[ConnectionInfo] = []
 
-        def work(asker: ConnectionInfo, pause: Pause) -> None:
-            order.append(asker)
-            burn(0.02)
+        def work(connection: ConnectionInfo, pause: Pause) -> None:
+            order.append(connection)
+            burn_cpu(0.02)
 
         pool = FairPool("test", threads=1, max_cpu_s=60.0)
         for _ in range(5):
@@ -117,18 +117,18 @@ def test_abandoned_work_ends(how: str) -> None:
 
     async def ask() -> None:
         pool = FairPool("test", threads=1, max_cpu_s=600.0)
-        asked = pool.submit(client("10.0.0.1", 1), endless(began, ended))
+        submitted = pool.submit(client("10.0.0.1", 1), endless(began, ended))
         behind = pool.submit(client("10.0.0.2", 2), lambda pause: "served")
         await _begun(began)
         if how == "the client goes":
-            asked.cancel()
+            submitted.cancel()
             assert await behind == "served"
         else:
             pool.close()
             assert behind.cancelled()
             assert pool.submit(client("10.0.0.1", 1), lambda pause: None).cancelled()
         await asyncio.to_thread(ended.wait)
-        assert asked.cancelled()
+        assert submitted.cancelled()
 
     asyncio.run(ask())
 
@@ -191,11 +191,11 @@ def test_all_the_work_of_a_request_shares_its_allowance() -> None:
     async def ask() -> list[object]:
         pool = FairPool("test", threads=1, max_cpu_s=600.0)
         allowance = Allowance(cpu_s=600.0, steps=100)
-        asked = [
+        submitted = [
             pool.submit(client("10.0.0.1", 1), steps(40), allowance=allowance),
             pool.submit(client("10.0.0.1", 1), steps(70), allowance=allowance),
         ]
-        first = await asyncio.gather(*asked, return_exceptions=True)
+        first = await asyncio.gather(*submitted, return_exceptions=True)
         late = pool.submit(client("10.0.0.1", 1), steps(0), allowance=allowance)
         other = pool.submit(client("10.0.0.1", 1), steps(70), allowance=Allowance(cpu_s=1.0, steps=100))
         outcomes = [*first, *await asyncio.gather(late, other, return_exceptions=True)]
@@ -213,7 +213,7 @@ def test_the_cpu_time_of_a_request_is_used_up_by_all_its_work() -> None:
     async def ask() -> Allowance:
         pool = FairPool("test", threads=1, max_cpu_s=600.0)
         allowance = Allowance(cpu_s=0.06, steps=1_000)
-        await pool.submit(client("10.0.0.1", 1), lambda pause: burn(0.05), allowance=allowance)
+        await pool.submit(client("10.0.0.1", 1), lambda pause: burn_cpu(0.05), allowance=allowance)
         with pytest.raises(KafkaError):
             endless_work = endless(threading.Event(), threading.Event())
             await pool.submit(client("10.0.0.1", 1), endless_work, allowance=allowance)

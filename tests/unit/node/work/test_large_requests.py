@@ -9,12 +9,12 @@ import pytest
 from ottla.node.work.large_requests import GROWTH, LargeRequests, Room
 
 
-def run(story: Callable[[LargeRequests], Coroutine[Any, Any, None]], limit_frames: int = 10) -> None:
-    asyncio.run(story(LargeRequests(limit_frames * GROWTH)))
+def run(scenario: Callable[[LargeRequests], Coroutine[Any, Any, None]], limit_frames: int = 10) -> None:
+    asyncio.run(scenario(LargeRequests(limit_frames * GROWTH)))
 
 
 def test_requests_that_fit_are_served_at_once_and_others_in_their_order() -> None:
-    async def story(requests: LargeRequests) -> None:
+    async def scenario(requests: LargeRequests) -> None:
         first = await requests.enter(6)
         waiting = [asyncio.ensure_future(requests.enter(size)) for size in (6, 1, 9)]
         await asyncio.sleep(0)
@@ -29,11 +29,11 @@ def test_requests_that_fit_are_served_at_once_and_others_in_their_order() -> Non
             (await one).leave()
         assert requests.used_bytes == 0
 
-    run(story)
+    run(scenario)
 
 
 def test_a_single_request_may_be_larger_than_the_limit() -> None:
-    async def story(requests: LargeRequests) -> None:
+    async def scenario(requests: LargeRequests) -> None:
         giant = await requests.enter(1000)
         other = asyncio.ensure_future(requests.enter(1))
         await asyncio.sleep(0)
@@ -45,12 +45,12 @@ def test_a_single_request_may_be_larger_than_the_limit() -> None:
         (await other).leave()
         assert requests.used_bytes == 0
 
-    run(story)
+    run(scenario)
 
 
 @pytest.mark.parametrize("is_granted", [False, True])
 def test_a_cancelled_request_does_not_block_others(is_granted: bool) -> None:
-    async def story(requests: LargeRequests) -> None:
+    async def scenario(requests: LargeRequests) -> None:
         first = await requests.enter(10)
         gone: asyncio.Task[Room] = asyncio.ensure_future(requests.enter(10))
         next_ = asyncio.ensure_future(requests.enter(1))
@@ -65,4 +65,4 @@ def test_a_cancelled_request_does_not_block_others(is_granted: bool) -> None:
 
         assert requests.used_bytes == 0
 
-    run(story)
+    run(scenario)

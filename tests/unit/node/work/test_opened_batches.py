@@ -49,8 +49,8 @@ def test_batches_without_room_get_a_retriable_error_and_none_waits_for_replicas_
     topic = TopicProduceData(name="t", topic_id=bytes(16), partition_data=data)
 
     async def answered() -> ProduceResponse:
-        asked = ProduceRequest(acks=acks, timeout_ms=20, topic_data=[topic])
-        result = produce.handle(world, context(0, 9), asked)  # type: ignore[arg-type]
+        request = ProduceRequest(acks=acks, timeout_ms=20, topic_data=[topic])
+        result = produce.handle(world, context(0, 9), request)  # type: ignore[arg-type]
         while isinstance(result, Delayed):
             waited_for = await result.future
             result = result.answer(waited_for)

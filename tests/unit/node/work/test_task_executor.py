@@ -38,30 +38,30 @@ def work(group_id: str, regex: str, client_host: str = "/10.0.0.1") -> ResolveRe
 @contextmanager
 def opened(cpu_s: Callable[[], float] = thread_time) -> Iterator[TaskExecutor]:
     with ThreadPoolExecutor(THREADS) as executor:  # the test waits for it
-        lane = TaskExecutor(cpu_s=cpu_s, executor=executor)
+        tasks = TaskExecutor(cpu_s=cpu_s, executor=executor)
         try:
-            yield lane
+            yield tasks
         finally:
-            lane.close()
+            tasks.close()
 
 
 def test_an_honest_expression_is_matched_while_hostile_ones_have_their_turns() -> None:
     ended: list[ExecutorResult | None] = []
 
-    async def story() -> float:
+    async def scenario() -> float:
         matched: asyncio.Future[ExecutorResult | None] = asyncio.get_running_loop().create_future()
-        with opened() as lane:
+        with opened() as tasks:
             for number in range(HOSTILE_GROUPS):
-                lane.run(work(f"hostile-{number}", HOSTILE), lambda: True, ended.append)
+                tasks.run(work(f"hostile-{number}", HOSTILE), lambda: True, ended.append)
             began_s = process_time()
-            lane.run(work("honest", HONEST), lambda: True, matched.set_result)
+            tasks.run(work("honest", HONEST), lambda: True, matched.set_result)
             result = await matched
             took_s = process_time() - began_s
         assert isinstance(result, RegexesResolved)
         assert len(result.topics[HONEST]) == 100
         return took_s
 
-    took_s = asyncio.run(story())
+    took_s = asyncio.run(scenario())
 
     assert not ended
     # It needs one slice, or some on a slow processor; each waits for one of every other group.
@@ -84,36 +84,36 @@ def test_a_client_with_many_groups_has_the_turns_of_one_client(monkeypatch: pyte
         yield from ()
         return RegexesResolved(group_id=work.group_id, topics={}, version=0, began_ms=0)
 
-    async def story() -> None:
+    async def scenario() -> None:
         honest: asyncio.Future[ExecutorResult | None] = asyncio.get_running_loop().create_future()
         with ThreadPoolExecutor(1) as executor:
-            lane = TaskExecutor(threads=1, executor=executor)
+            tasks = TaskExecutor(threads=1, executor=executor)
             # It holds the thread until the others wait: the loop handles its end in a later turn.
             monkeypatch.setattr(task_executor, "steps", one_slice)
-            lane.run(work("first", HONEST, "/10.0.0.9"), lambda: True, lambda result: None)
+            tasks.run(work("first", HONEST, "/10.0.0.9"), lambda: True, lambda result: None)
             monkeypatch.setattr(task_executor, "steps", five_slices)
             for number in range(HOSTILE_GROUPS):
                 piece = work(f"hostile-{number}", HOSTILE, "/10.0.0.66")
-                lane.run(piece, lambda: True, lambda result: None)
-            lane.run(work("honest", HONEST, "/10.0.0.1"), lambda: True, honest.set_result)
+                tasks.run(piece, lambda: True, lambda result: None)
+            tasks.run(work("honest", HONEST, "/10.0.0.1"), lambda: True, honest.set_result)
             await honest
-            lane.close()
+            tasks.close()
 
-    asyncio.run(story())
+    asyncio.run(scenario())
 
     until = [at for at, name in enumerate(slices) if name == "/10.0.0.1"][-1]
     assert slices[: until + 1] == ["/10.0.0.66", "/10.0.0.1"] * 5
 
 
 def test_a_hostile_expression_takes_one_cpu_second_and_is_given_up() -> None:
-    async def story() -> ExecutorResult | None:
+    async def scenario() -> ExecutorResult | None:
         ended: asyncio.Future[ExecutorResult | None] = asyncio.get_running_loop().create_future()
-        with opened() as lane:
-            lane.run(work("hostile", HOSTILE), lambda: True, ended.set_result)
+        with opened() as tasks:
+            tasks.run(work("hostile", HOSTILE), lambda: True, ended.set_result)
             return await ended
 
     began_s = process_time()
-    result = asyncio.run(story())
+    result = asyncio.run(scenario())
 
     assert isinstance(result, RegexesResolved)
     assert result.given_up == {HOSTILE} and result.topics == {}
@@ -121,19 +121,19 @@ def test_a_hostile_expression_takes_one_cpu_second_and_is_given_up() -> None:
 
 
 def test_unwanted_work_ends_with_its_slice() -> None:
-    async def story() -> tuple[list[ExecutorResult | None], float]:
+    async def scenario() -> tuple[list[ExecutorResult | None], float]:
         wanted = True
         ended: list[ExecutorResult | None] = []
         began_s = process_time()
-        with opened() as lane:
+        with opened() as tasks:
             for number in range(THREADS + 1):
-                lane.run(work(f"hostile-{number}", HOSTILE), lambda: wanted, ended.append)
+                tasks.run(work(f"hostile-{number}", HOSTILE), lambda: wanted, ended.append)
             wanted = False
             while len(ended) < THREADS + 1:
                 await asyncio.sleep(0.001)
         return ended, process_time() - began_s
 
-    ended, took_s = asyncio.run(story())
+    ended, took_s = asyncio.run(scenario())
 
     assert ended == [None] * (THREADS + 1)
     assert took_s < 0.5
@@ -142,17 +142,17 @@ def test_unwanted_work_ends_with_its_slice() -> None:
 def test_only_running_slices_continue_after_the_stop() -> None:
     ended: list[ExecutorResult | None] = []
 
-    async def story() -> float:
+    async def scenario() -> float:
         executor = ThreadPoolExecutor(THREADS)
-        lane = TaskExecutor(executor=executor)
+        tasks = TaskExecutor(executor=executor)
         for number in range(HOSTILE_GROUPS):
-            lane.run(work(f"hostile-{number}", HOSTILE), lambda: True, ended.append)
+            tasks.run(work(f"hostile-{number}", HOSTILE), lambda: True, ended.append)
         await asyncio.sleep(0)
-        lane.close()
+        tasks.close()
         began_s = process_time()
         executor.shutdown(wait=True)  # like the end of the process
         await asyncio.sleep(0)
         return process_time() - began_s
 
-    assert asyncio.run(story()) < 0.3  # two slices; all would take ten seconds
+    assert asyncio.run(scenario()) < 0.3  # two slices; all would take ten seconds
     assert not ended

@@ -17,8 +17,8 @@ from ottla.node.work.turns import (
     STEPS_PER_LOOK,
     STEPS_PER_TURN,
     TURN_CPU_S,
+    SerialExecutor,
     Steps,
-    ThreadLane,
     Turn,
     at_once,
     distinct,
@@ -112,7 +112,7 @@ def test_very_many_names_are_sorted_some_names_at_a_time(count: int) -> None:
     assert len(list(ordered(names))) == -(-count // ITEMS_OF_RUN)
 
 
-def test_a_task_that_is_cancelled_in_a_lane_ends_when_its_piece_is_done() -> None:
+def test_a_task_that_is_cancelled_in_an_executor_ends_when_its_piece_is_done() -> None:
     order: list[str] = []
     began, may_end = threading.Event(), threading.Event()
 
@@ -121,23 +121,23 @@ def test_a_task_that_is_cancelled_in_a_lane_ends_when_its_piece_is_done() -> Non
         may_end.wait()
         order.append("piece")
 
-    async def ask(lane: ThreadLane) -> None:
+    async def ask(executor: SerialExecutor) -> None:
         try:
-            await lane.run(piece)
+            await executor.run(piece)
         except asyncio.CancelledError:
             order.append("left")
             raise
 
     async def scene() -> None:
-        lane = ThreadLane()
-        asked = asyncio.create_task(ask(lane))
+        executor = SerialExecutor()
+        asking = asyncio.create_task(ask(executor))
         await asyncio.to_thread(began.wait)
-        asked.cancel()
-        behind = asyncio.create_task(lane.run(lambda: order.append("behind")))
+        asking.cancel()
+        behind = asyncio.create_task(executor.run(lambda: order.append("behind")))
         await asyncio.sleep(0)
         may_end.set()
         await behind
-        assert asked.cancelled()
+        assert asking.cancelled()
 
     asyncio.run(scene())
 
@@ -198,12 +198,12 @@ def test_objects_without_other_references_are_taken_apart_and_the_others_kept() 
     known, shared = leaves(3 * APART_AT_ONCE), _Branch(leaves=leaves(2))
     ends = []
 
-    class Told:
+    class Counted:
         def __del__(self) -> None:
             ends.append(len(ends))
 
     own = leaves(3 * APART_AT_ONCE)
-    own.append(Told())  # type: ignore[arg-type]
+    own.append(Counted())  # type: ignore[arg-type]
     pieces: list[object] = [_Tree(branches=[_Branch(leaves=own), _Branch(leaves=known), shared])]
     del own
 

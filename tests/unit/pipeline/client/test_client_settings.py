@@ -1,11 +1,11 @@
-"""The settings of Kafka's clients: those read, those without effect, and the words of refusals."""
+"""The settings of Kafka's clients: those read, those without effect, and the errors of invalid ones."""
 
 from pathlib import Path
 
 import pytest
 
 from ottla.pipeline.client.client_settings import ClientSettings, Role, TwoPhase
-from ottla.pipeline.client.setting_names import redacted, why_idle
+from ottla.pipeline.client.setting_names import idle_reason, redacted
 from ottla.pipeline.words import HIDDEN, OptionError
 
 
@@ -90,7 +90,7 @@ def test_settings_without_effect_are_named() -> None:
         (
             {"request.required.acks": "1"},
             "kafka.request.required.acks",
-            "is a name of Apache Kafka 0.8 or earlier; use acks",
+            "is a name of an older Apache Kafka; use acks",
         ),
         ({"xyzzy": "1"}, "kafka.xyzzy", "is not a setting of a Kafka client"),
         ({"batch_size": "many"}, "kafka.batch.size", "is 'many'; it must be a whole number"),
@@ -230,9 +230,9 @@ def test_settings_of_a_protocol_that_is_not_chosen_have_no_effect() -> None:
     settings = settings_of(Role.SOURCE, security_protocol="PLAINTEXT", sasl_jaas_config=SCRAM)
 
     assert settings.without_effect == ("sasl.jaas.config",)
-    assert why_idle("sasl.jaas.config", "PLAINTEXT") == "kafka.security.protocol is PLAINTEXT"
-    assert why_idle("ssl.trustmanager.algorithm", "SSL").startswith("this client uses OpenSSL")
-    assert why_idle("batch.size", "SSL") == "is a setting of the sink"
+    assert idle_reason("sasl.jaas.config", "PLAINTEXT") == "kafka.security.protocol is PLAINTEXT"
+    assert idle_reason("ssl.trustmanager.algorithm", "SSL").startswith("this client uses OpenSSL")
+    assert idle_reason("batch.size", "SSL") == "is a setting of the sink"
 
 
 def test_a_secret_may_be_in_a_file(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from ottla.logstore.words.errors import ErrorCode
 from ottla.pipeline.client import first_contact
-from ottla.pipeline.client.first_contact import PATIENCE_MS, FirstContact
+from ottla.pipeline.client.first_contact import RETRY_MS, FirstContact
 
 
 @pytest.fixture
@@ -17,11 +17,11 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 def test_connections_that_keep_ending_are_not_retried(clock: list[int]) -> None:
     contact = FirstContact()
 
-    first = contact.ended("it wants a login")
-    clock[0] += PATIENCE_MS - 1
-    before = contact.ended("it wants a login")
+    first = contact.error_of_ended_connection("it wants a login")
+    clock[0] += RETRY_MS - 1
+    before = contact.error_of_ended_connection("it wants a login")
     clock[0] += 1
-    then = contact.ended("it wants a login")
+    then = contact.error_of_ended_connection("it wants a login")
 
     assert first.code is before.code is ErrorCode.NETWORK_EXCEPTION
     assert then.code is ErrorCode.INVALID_CONFIG and not then.code.retriable
@@ -30,8 +30,8 @@ def test_connections_that_keep_ending_are_not_retried(clock: list[int]) -> None:
 
 def test_connections_are_retried_once_the_cluster_has_answered(clock: list[int]) -> None:
     contact = FirstContact()
-    contact.ended("it is about to stop")
-    contact.answered()
-    clock[0] += 10 * PATIENCE_MS
+    contact.error_of_ended_connection("it is about to stop")
+    contact.note_answer()
+    clock[0] += 10 * RETRY_MS
 
-    assert contact.ended("it is about to stop").code is ErrorCode.NETWORK_EXCEPTION
+    assert contact.error_of_ended_connection("it is about to stop").code is ErrorCode.NETWORK_EXCEPTION

@@ -23,8 +23,8 @@ def test_noted_batches_become_records_when_they_are_placed() -> None:
 
     assert rows is not None
     assert rows.keys is not None
-    told = [decode_sync(*pair) for pair in zip(rows.keys.to_pylist(), rows.values.to_pylist(), strict=True)]
-    assert told == [
+    syncs = [decode_sync(*pair) for pair in zip(rows.keys.to_pylist(), rows.values.to_pylist(), strict=True)]
+    assert syncs == [
         OffsetSync(partition=ONE, slot=3, runs=(OffsetRun(5, 100, 5),)),
         OffsetSync(partition=OTHER, slot=3, runs=(OffsetRun(0, 7, 1), OffsetRun(2, 8, 1))),
     ]

@@ -1,4 +1,4 @@
-"""Retries: pauses double up to a limit, the budget ends them, and final errors are not retried."""
+"""Retries: pauses double up to a limit, a timeout ends them, and final errors are not retried."""
 
 import random
 
@@ -32,15 +32,15 @@ def test_retriable_errors_are_retried_until_success() -> None:
             raise KafkaError(errors.pop(0))
         return "done"
 
-    assert retries().run(attempt, budget_ms=60_000, between=lambda error: met.append(error.code)) == "done"
+    assert retries().run(attempt, timeout_ms=60_000, between=lambda error: met.append(error.code)) == "done"
     assert met == [ErrorCode.NOT_COORDINATOR, ErrorCode.NETWORK_EXCEPTION]
 
 
 @pytest.mark.parametrize(
-    ("code", "budget_ms"),
+    ("code", "timeout_ms"),
     [(ErrorCode.PRODUCER_FENCED, 60_000), (ErrorCode.NOT_COORDINATOR, -1)],
 )
-def test_final_or_late_errors_are_raised(code: ErrorCode, budget_ms: int) -> None:
+def test_final_or_late_errors_are_raised(code: ErrorCode, timeout_ms: int) -> None:
     attempts = []
 
     def attempt() -> None:
@@ -48,5 +48,5 @@ def test_final_or_late_errors_are_raised(code: ErrorCode, budget_ms: int) -> Non
         raise KafkaError(code, "so it is")
 
     with pytest.raises(KafkaError, match="so it is"):
-        retries().run(attempt, budget_ms=budget_ms)
+        retries().run(attempt, timeout_ms=timeout_ms)
     assert len(attempts) == 1

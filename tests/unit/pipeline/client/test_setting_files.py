@@ -44,7 +44,9 @@ def test_other_texts_stay_as_they_are(text: str) -> None:
         ("kafka.sasl.jaas.config", "secret", False),
     ],
 )
-def test_a_text_with_references_holds_no_secret(option: str, text: str, is_kept: bool) -> None:
+def test_a_secret_option_is_kept_in_files_if_all_its_secrets_are_references(
+    option: str, text: str, is_kept: bool
+) -> None:
     assert is_kept_in_files(option, text) == is_kept
 
 

@@ -34,7 +34,7 @@ from ottla.pipeline.client.client_settings import Role
 from ottla.pipeline.client.connection import BrokerConnection
 from ottla.pipeline.client.group_offsets import committed_offsets
 from ottla.pipeline.client.list_offsets import LATEST, list_offsets
-from ottla.pipeline.client.metadata import Cluster, Kind, Leader, TopicGone
+from ottla.pipeline.client.metadata import Cluster, CoordinatorType, Leader, TopicGone
 from ottla.pipeline.source.log_ends import ends_after
 from ottla.pipeline.source.source_offsets import SourceOffsets
 from ottla.pipeline.source.source_options import Mode, SourceOptions
@@ -50,14 +50,13 @@ class Node:
 
     def __init__(self, node_id: int, topics: set[str], is_stale: bool) -> None:
         self.leader_epoch = 1
-        self.end: int | None = (
-            None if is_stale else 7
-        )  # of its log; None: it does not take itself for the leader
+        # The end of its log; None if it does not consider itself the leader.
+        self.end: int | None = None if is_stale else 7
         self.peer = f"node{node_id}:9092"
         self.node_id = node_id
         self.topics = topics
         self.is_stale = is_stale
-        self.asked: list[type] = []
+        self.requests: list[type] = []
 
     def is_open(self) -> bool:
         return True
@@ -66,7 +65,7 @@ class Node:
         pass
 
     def request(self, request: Any, *, most: int | None = None) -> Any:
-        self.asked.append(type(request))
+        self.requests.append(type(request))
         match request:
             case MetadataRequest(topics=topics):
                 return self._metadata([one.name for one in topics or ()])
@@ -88,8 +87,8 @@ class Node:
     def send(self, request: Any, *, most: int | None = None) -> Any:
         return self.request(request)
 
-    def receive(self, ticket: Any) -> Any:
-        return ticket
+    def receive(self, pending: Any) -> Any:
+        return pending
 
     def _metadata(self, names: list[str]) -> MetadataResponse:
         """Answer as if this node led everything."""
@@ -132,7 +131,7 @@ def test_a_topic_that_the_first_node_does_not_know_is_found(make: Make) -> None:
 
     assert cluster.topic("flights").leaders == {0: Leader(OTHER, 1)}
     assert cluster.leader(PARTITION) == Leader(OTHER, 1)
-    assert nodes[STALE].asked == [MetadataRequest]
+    assert nodes[STALE].requests == [MetadataRequest]
 
 
 def test_a_topic_is_gone_when_every_node_says_so(make: Make) -> None:
@@ -141,21 +140,21 @@ def test_a_topic_is_gone_when_every_node_says_so(make: Make) -> None:
     with pytest.raises(TopicGone):
         cluster.topic("nowhere")
 
-    assert nodes[STALE].asked == nodes[OTHER].asked == [MetadataRequest] * 2
+    assert nodes[STALE].requests == nodes[OTHER].requests == [MetadataRequest] * 2
 
 
 def test_offsets_are_asked_of_the_leader_that_another_node_names(make: Make) -> None:
     cluster, nodes = make({"flights"})
 
     assert list_offsets(cluster, {PARTITION: LATEST}) == {PARTITION: 7}
-    assert nodes[STALE].asked == [MetadataRequest, ListOffsetsRequest]
+    assert nodes[STALE].requests == [MetadataRequest, ListOffsetsRequest]
 
 
 def test_a_coordinator_is_the_one_that_another_node_names(make: Make) -> None:
     cluster, nodes = make({"flights"})
 
     assert committed_offsets(cluster, "g") == {}
-    assert OffsetFetchRequest in nodes[STALE].asked and OffsetFetchRequest in nodes[OTHER].asked
+    assert OffsetFetchRequest in nodes[STALE].requests and OffsetFetchRequest in nodes[OTHER].requests
 
 
 def test_a_node_that_was_not_asked_since_is_not_demoted_further(make: Make) -> None:
@@ -189,7 +188,7 @@ def test_a_leader_of_an_old_epoch_is_not_believed(make: Make) -> None:
     found = list_offsets(cluster, {PARTITION: LATEST})
 
     assert found == {PARTITION: 7}
-    assert nodes[STALE].asked == [MetadataRequest]
+    assert nodes[STALE].requests == [MetadataRequest]
 
 
 def test_an_apparent_loss_is_checked_at_another_node(make: Make) -> None:
@@ -203,7 +202,7 @@ def test_an_apparent_loss_is_checked_at_another_node(make: Make) -> None:
     )
 
     assert (dict(ends.offsets), losses) == ({PARTITION: 7}, [])
-    assert ListOffsetsRequest in nodes[STALE].asked
+    assert ListOffsetsRequest in nodes[STALE].requests
 
 
 def test_a_coordinator_is_settled_by_the_node_with_the_newest_metadata(make: Make) -> None:
@@ -211,7 +210,7 @@ def test_a_coordinator_is_settled_by_the_node_with_the_newest_metadata(make: Mak
     cluster, nodes = make({"__consumer_offsets"})
     nodes[OTHER].topics, nodes[OTHER].leader_epoch = {"__consumer_offsets"}, 2
 
-    cluster.settle_coordinator(Kind.GROUP, "g")
+    cluster.rediscover_coordinator(CoordinatorType.GROUP, "g")
 
-    assert cluster._coordinators == {(Kind.GROUP, "g"): OTHER}
-    assert FindCoordinatorRequest not in nodes[STALE].asked
+    assert cluster._coordinators == {(CoordinatorType.GROUP, "g"): OTHER}
+    assert FindCoordinatorRequest not in nodes[STALE].requests

@@ -84,7 +84,7 @@ def test_rows_come_out_as_they_went_in(compression: Compression) -> None:
     assert check_batch(batches[0].data).max_timestamp == NOW_MS
 
 
-def test_rows_without_keys_headers_and_timestamps() -> None:
+def test_rows_without_keys_headers_and_timestamps_are_encoded() -> None:
     assert read(encode(rows([b"a", None]))) == [Record(0, NOW_MS, None, b"a"), Record(1, NOW_MS, None, None)]
 
 
@@ -138,7 +138,7 @@ def test_rows_that_just_fit_share_a_batch() -> None:
     assert len(encode(columns, max_batch_bytes=len(together.data) - 1)) == 2
 
 
-def test_a_batch_of_very_many_small_rows() -> None:
+def test_very_many_small_rows_fit_into_one_batch() -> None:
     (batch,) = encode(rows([b"x"] * 40_000))
 
     assert [record.offset for record in iterate_records(batch.data)] == list(range(40_000))

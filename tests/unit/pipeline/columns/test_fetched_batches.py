@@ -247,30 +247,30 @@ def test_a_batch_with_too_many_records_is_read_in_pieces(compression: Compressio
     rows = [row(b"%d" % number) for number in range(100)]
     batches = b"".join(build_batch(rows, base_offset=at, compression=compression) for at in (0, 100))
 
-    read, asked, position = [], [], 3
+    read, positions, position = [], [], 3
     while position < 200:
-        asked.append(position)
+        positions.append(position)
         fetched = open_all(batches, start=position, max_opened_records=30)
         read += [one.offset for one in rows_of(fetched)]
         position = fetched.next_offset
 
     assert read == [*range(3, 200)]
-    assert asked == [3, 30, 60, 90, 100, 130, 160, 190]
+    assert positions == [3, 30, 60, 90, 100, 130, 160, 190]
 
 
 def test_records_with_too_many_headers_are_read_in_pieces() -> None:
     headers = (("h", b"1"),) * 10
     batch = bytes(build_batch([(b"k", b"v", 1, headers)] * 50))
 
-    read, asked, position = [], [], 0
+    read, positions, position = [], [], 0
     while position < 50:
-        asked.append(position)
+        positions.append(position)
         fetched = open_all(batch, start=position, max_opened_headers=205)
         read += [len(one.headers) for one in rows_of(fetched)]
         position = fetched.next_offset
 
     assert read == [10] * 50
-    assert asked == [0, 20, 40]
+    assert positions == [0, 20, 40]
     # One record is returned, however many headers it has.
     assert open_all(batch, max_opened_headers=3).next_offset == 1
 
@@ -308,7 +308,7 @@ VARINT_OF_6_BYTES = b"\xff\xff\xff\xff\xff\x01"
 
 
 @pytest.mark.parametrize(
-    ("what", "body"),
+    ("name", "body"),
     [
         ("a length beyond the batch", b"\x7e" + bytes(8)),
         ("a length of 2^31 - 1", b"\xfe\xff\xff\xff\x0f" + bytes(8)),
@@ -333,8 +333,8 @@ VARINT_OF_6_BYTES = b"\xff\xff\xff\xff\xff\x01"
         ("nothing", b""),
     ],
 )
-def test_bytes_with_wrong_lengths_are_corrupt(what: str, body: bytes) -> None:
-    assert refusal(sealed(body)) is ErrorCode.CORRUPT_MESSAGE, what
+def test_bytes_with_wrong_lengths_are_corrupt(name: str, body: bytes) -> None:
+    assert refusal(sealed(body)) is ErrorCode.CORRUPT_MESSAGE, name
 
 
 def test_a_value_beyond_its_record_is_corrupt_also_without_headers() -> None:

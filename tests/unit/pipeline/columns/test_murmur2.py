@@ -8,7 +8,7 @@ from ottla.node.client.producer import murmur2 as murmur2_of_one
 from ottla.pipeline.columns.murmur2 import murmur2
 
 
-def test_hashes_of_kafkas_own_tests() -> None:
+def test_hashes_are_those_of_kafkas_own_tests() -> None:
     keys = [b"21", b"foobar", b"a-little-bit-long-string", b"a-little-bit-longer-string", b"abc", b""]
 
     hashes = murmur2(pa.array(keys, pa.binary()))
@@ -39,6 +39,6 @@ def test_nulls_between_keys_change_nothing() -> None:
     assert hashes[[1, 3]].tolist() == [murmur2_of_one(b"key"), murmur2_of_one(b"")]
 
 
-def test_no_keys() -> None:
+def test_no_keys_have_no_hashes() -> None:
     assert murmur2(pa.array([], pa.binary())).tolist() == []
     assert murmur2(pa.array([b""], pa.binary())).tolist() == [murmur2_of_one(b"")]

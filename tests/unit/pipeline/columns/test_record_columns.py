@@ -1,4 +1,4 @@
-"""The batch that Spark gets: its schema to the letter, its timestamps in microseconds."""
+"""The batch that Spark gets: it has exactly the connector's schema, and timestamps in microseconds."""
 
 import subprocess
 import sys
@@ -123,6 +123,8 @@ assert len(to_record_batch(fetched.columns, TopicPartition("flights", 2), list(F
 print("pandas" in sys.modules)
 """
 
-    told = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, check=True, text=True).stdout
+    output = subprocess.run(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, check=True, text=True
+    ).stdout
 
-    assert told == "False\n"
+    assert output == "False\n"

@@ -1,4 +1,4 @@
-"""The columns of a sink: judged by name and type, their rows sent to the right partitions."""
+"""The columns of a sink: checked by name and type, their rows sent to the right partitions."""
 
 import pyarrow as pa
 import pytest
@@ -7,12 +7,12 @@ from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.node.client.producer import partition_for
 from ottla.pipeline.columns.header_columns import HEADERS_TYPE
 from ottla.pipeline.columns.partitioner import Sticky
-from ottla.pipeline.columns.row_columns import NOW, RowColumns, judge_columns, rows_by_partition
+from ottla.pipeline.columns.row_columns import NOW, RowColumns, find_row_layout, rows_by_partition
 from ottla.pipeline.words import OptionError
 
 
 def place(batch: pa.RecordBatch, topic: str | None = "t", **counts: int) -> dict[TopicPartition, RowColumns]:
-    layout = judge_columns(batch.schema, topic=topic)
+    layout = find_row_layout(batch.schema, topic=topic)
     return dict(rows_by_partition(batch, layout, counts or {"t": 3}, Sticky(4)))
 
 
@@ -41,14 +41,14 @@ def values_of(placed: dict[TopicPartition, RowColumns]) -> dict[int, list[bytes]
 )
 def test_a_wrong_column_is_named(fields: dict[str, pa.DataType], topic: str | None, name: str) -> None:
     with pytest.raises(OptionError) as refused:
-        judge_columns(pa.schema(fields), topic=topic)
+        find_row_layout(pa.schema(fields), topic=topic)
 
     assert refused.value.option == name
 
 
 def test_a_duplicate_name_is_refused() -> None:
     with pytest.raises(OptionError, match="value: is the name of several columns"):
-        judge_columns(pa.schema([("value", pa.binary()), ("value", pa.binary())]), topic="t")
+        find_row_layout(pa.schema([("value", pa.binary()), ("value", pa.binary())]), topic="t")
 
 
 def test_other_columns_are_ignored_and_the_option_wins_over_the_column() -> None:
@@ -86,7 +86,7 @@ def test_rows_of_a_slice_are_its_own() -> None:
 def test_rows_without_keys_share_a_partition_and_the_next_batch_has_the_next_one() -> None:
     sticky = Sticky(4)
     batch = batch_of(value=pa.array([b"a", b"b"]))
-    layout = judge_columns(batch.schema, topic="t")
+    layout = find_row_layout(batch.schema, topic="t")
 
     seen = [rows_by_partition(batch, layout, {"t": 3}, sticky)[0][0].partition for _ in range(6)]
 
@@ -113,7 +113,7 @@ def test_a_nonexistent_partition_is_named(partition: int) -> None:
         place(batch)
 
 
-def test_topics_of_a_column() -> None:
+def test_rows_go_to_the_topics_of_their_column() -> None:
     batch = batch_of(topic=pa.array(["a", "b", "a"]), value=pa.array([b"1", b"2", b"3"]))
 
     placed = place(batch, None, a=1, b=1)
@@ -181,7 +181,7 @@ def test_offsets_of_copied_rows_go_with_their_rows_where_they_are_asked_for() ->
         offset=pa.array([7, 8, 10], pa.int64()),
         partition=pa.array([1, 0, 1], pa.int32()),
     )
-    layout = judge_columns(batch.schema, topic="t", with_offsets=True)
+    layout = find_row_layout(batch.schema, topic="t", with_offsets=True)
 
     placed = {
         partition.partition: rows.offsets
@@ -207,5 +207,5 @@ def test_copied_rows_without_offsets_are_refused(columns: dict[str, pa.Array], p
     batch = batch_of(value=pa.array([b"v"]), **columns)
 
     with pytest.raises(OptionError, match=f"offset: .*{problem}"):
-        layout = judge_columns(batch.schema, topic="t", with_offsets=True)
+        layout = find_row_layout(batch.schema, topic="t", with_offsets=True)
         rows_by_partition(batch, layout, {"t": 1}, Sticky(0))

@@ -1,4 +1,4 @@
-"""The options of a web hook: each is judged by name, and no secret is shown."""
+"""The options of a web hook: each is checked by name, and no secret is shown."""
 
 import pytest
 
@@ -25,21 +25,21 @@ def test_parts_of_a_request_that_a_server_may_repeat_are_secrets() -> None:
     url = "https://hooks.example/services/T0001/hunter2%2Fhunter2?token=a%20b%20c&x=1"
     options = HttpOptions.from_options({"http.url": url, "http.header.Authorization": "Bearer hunter3"})
 
-    for told in (
+    for text in (
         "Cannot POST /services/T0001/hunter2%2Fhunter2?token=a%20b%20c&x=1",
         "Cannot POST /services/T0001/hunter2/hunter2",
         "no hook hunter2/hunter2 here",
         "token 'a b c' has expired",
         "wrong authorization: hunter3",
     ):
-        shown = without_secrets(told, options.secrets)
+        shown = without_secrets(text, options.secrets)
         assert HIDDEN in shown
         assert not any(secret in shown for secret in ("hunter", "a b c", "a%20b"))
     assert without_secrets("no such service", options.secrets) == "no such service"
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "message"),
     [
         ({}, "http.url: is missing"),
         ({"http.url": "ftp://hunter2/"}, "http.url: must be http://host:port/path"),
@@ -71,11 +71,11 @@ def test_parts_of_a_request_that_a_server_may_repeat_are_secrets() -> None:
         ({**URL, "max.retry": "1"}, "max.retry: is not an option here"),
     ],
 )
-def test_a_wrong_option_is_reported_by_name(options: dict[str, str], told: str) -> None:
+def test_a_wrong_option_is_reported_by_name(options: dict[str, str], message: str) -> None:
     with pytest.raises(OptionError) as refused:
         HttpOptions.from_options(options)
 
-    assert str(refused.value).startswith(told)
+    assert str(refused.value).startswith(message)
     assert "hunter2" not in str(refused.value)
 
 

@@ -1,4 +1,4 @@
-"""Bodies made of records, and verdicts on answers."""
+"""Bodies made of records, and the outcome that a status of a response has for them."""
 
 import json
 
@@ -6,10 +6,10 @@ import pytest
 
 from ottla.pipeline.connect.http_options import BodyFormat
 from ottla.pipeline.connect.http_requests import (
+    HttpOutcome,
     RecordOrigin,
-    Verdict,
     idempotency_key,
-    judge,
+    outcome_of_status,
     to_array,
     to_element,
 )
@@ -17,18 +17,18 @@ from ottla.pipeline.connect.http_sink import Record, groups_of
 
 
 @pytest.mark.parametrize(
-    ("statuses", "verdict"),
+    ("statuses", "outcome"),
     [
-        ((200, 202, 204), Verdict.TAKEN),
-        ((400, 409, 413, 422), Verdict.REFUSED),
+        ((200, 202, 204), HttpOutcome.TAKEN),
+        ((400, 409, 413, 422), HttpOutcome.REFUSED),
         # No record is to blame for these, so none is given up.
-        ((301, 401, 403, 404, 405, 408, 425, 429, 500, 503), Verdict.STOP),
+        ((301, 401, 403, 404, 405, 408, 425, 429, 500, 503), HttpOutcome.STOP),
     ],
 )
 def test_a_status_decides_between_the_record_and_the_endpoint(
-    statuses: tuple[int, ...], verdict: Verdict
+    statuses: tuple[int, ...], outcome: HttpOutcome
 ) -> None:
-    assert {judge(status) for status in statuses} == {verdict}
+    assert {outcome_of_status(status) for status in statuses} == {outcome}
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_groups_stay_within_a_partition_and_a_size() -> None:
 
     records = [record(0, 1), record(0, 2), record(0, 3), record(1, 1), record(1, 2)]
 
-    assert [[str(one.place) for one in group] for group in groups_of(records, 2)] == [
+    assert [[str(one.origin) for one in group] for group in groups_of(records, 2)] == [
         ["t-0@1", "t-0@2"],
         ["t-0@3"],
         ["t-1@1", "t-1@2"],

@@ -31,7 +31,7 @@ def test_the_job_file_of_the_documentation_is_valid(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("lines", "told"),
+    ("lines", "message"),
     [
         (
             [
@@ -62,8 +62,8 @@ def test_the_job_file_of_the_documentation_is_valid(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_a_wrong_option_is_reported_with_its_line(tmp_path: Path, lines: list[str], told: str) -> None:
+def test_a_wrong_option_is_reported_with_its_line(tmp_path: Path, lines: list[str], message: str) -> None:
     (problem,) = problems(tmp_path, with_job(*lines))
 
-    assert told in problem
+    assert message in problem
     assert re.search(r"\b[5-7]:", problem)

@@ -65,7 +65,7 @@ def test_a_value_loses_nothing(tmp_path: Path, declared: str, value: str, expect
 
 
 @pytest.mark.parametrize(
-    ("declared", "value", "told"),
+    ("declared", "value", "message"),
     [
         ("INT", "3.5", "not int64: '3.5' is not a whole number"),
         ("INT", "-3.99", "not int64: '-3.99' is not a whole number"),
@@ -82,12 +82,12 @@ def test_a_value_loses_nothing(tmp_path: Path, declared: str, value: str, expect
     ],
 )
 def test_a_value_that_would_be_changed_is_refused_by_name(
-    tmp_path: Path, declared: str, value: str, told: str
+    tmp_path: Path, declared: str, value: str, message: str
 ) -> None:
     with pytest.raises(OptionError) as refused:
         read(tmp_path, f'CREATE TABLE t ("a b" {declared}); INSERT INTO t VALUES ({value})')
 
-    assert str(refused.value).startswith(f"table: has values in column a b that are {told}")
+    assert str(refused.value).startswith(f"table: has values in column a b that are {message}")
 
 
 def test_a_refused_value_is_reported_with_its_row(tmp_path: Path) -> None:

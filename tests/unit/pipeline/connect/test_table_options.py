@@ -1,4 +1,4 @@
-"""The options of a table source: each is judged by name, and no password is ever shown."""
+"""The options of a table source: each is checked by name, and no password is ever shown."""
 
 import pytest
 
@@ -40,7 +40,7 @@ def test_a_table_has_parts(table: str, parts: tuple[str, ...]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "message"),
     [
         ({**BASE, "connection.url": "sqlite:a.db"}, "connection.url: must be sqlite:/absolute/path"),
         (
@@ -72,11 +72,11 @@ def test_a_table_has_parts(table: str, parts: tuple[str, ...]) -> None:
         ({**BASE, "tabel": "a"}, "tabel: is not an option here"),
     ],
 )
-def test_a_wrong_option_is_reported_by_name(options: dict[str, str], told: str) -> None:
+def test_a_wrong_option_is_reported_by_name(options: dict[str, str], message: str) -> None:
     with pytest.raises(OptionError) as refused:
         TableOptions.from_options(options)
 
-    assert str(refused.value).startswith(told)
+    assert str(refused.value).startswith(message)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 from ottla.pipeline.connect.table_columns import TableColumn, postgresql_column, sqlite_column
 from ottla.pipeline.connect.table_options import TableOptions
 from ottla.pipeline.connect.table_position import START, Position, from_offset, to_offset
-from ottla.pipeline.connect.table_queries import Question, TableQueries
+from ottla.pipeline.connect.table_queries import Statement, TableQueries
 from ottla.pipeline.words import OptionError
 
 URL = {"connection.url": "sqlite:/none"}
@@ -37,16 +37,16 @@ def queries(options: dict[str, str], columns: Sequence[TableColumn] = COLUMNS) -
     return TableQueries(TableOptions.from_options({"table": "rows", **options}), columns)
 
 
-def ask(database: sqlite3.Connection, question: Question) -> list[Any]:
-    return database.execute(question.text, question.values).fetchall()
+def ask(database: sqlite3.Connection, statement: Statement) -> list[Any]:
+    return database.execute(statement.text, statement.values).fetchall()
 
 
 def batches(database: sqlite3.Connection, options: dict[str, str], most: int) -> list[list[int]]:
     """Return the ids of all batches of a table that does not change."""
-    asking, at, found = queries(options), START, []
-    while answer := ask(database, asking.end(at, None, most)):
-        end = asking.position(answer[0])
-        found.append([row[0] for row in ask(database, asking.rows(at, end))])
+    plan, at, found = queries(options), START, []
+    while answer := ask(database, plan.end(at, None, most)):
+        end = plan.position(answer[0])
+        found.append([row[0] for row in ask(database, plan.rows(at, end))])
         at = end
     return found
 
@@ -91,30 +91,30 @@ def test_rows_of_the_present_time_wait(
 
 
 def test_a_range_is_the_same_however_much_comes_later(database: sqlite3.Connection) -> None:
-    asking = queries(BY_BOTH)
-    end = asking.position(ask(database, asking.end(START, None, 3))[0])
-    before = ask(database, asking.rows(START, end))
+    plan = queries(BY_BOTH)
+    end = plan.position(ask(database, plan.end(START, None, 3))[0])
+    before = ask(database, plan.rows(START, end))
 
     database.execute("INSERT INTO rows (at) VALUES ('1970-01-04')")
 
-    assert ask(database, asking.rows(START, end)) == before
+    assert ask(database, plan.rows(START, end)) == before
     assert end == Position(timestamp=2 * DAY_MS, incrementing=3)
 
 
 def test_a_target_bounds_the_new_rows(database: sqlite3.Connection) -> None:
-    asking = queries(BY_ID)
+    plan = queries(BY_ID)
     target = Position(incrementing=4)
 
-    assert ask(database, asking.end(Position(incrementing=1), target, None)) == [(4,)]
-    assert ask(database, asking.end(target, target, None)) == []
+    assert ask(database, plan.end(Position(incrementing=1), target, None)) == [(4,)]
+    assert ask(database, plan.end(target, target, None)) == []
 
 
 def test_a_row_without_a_place_is_never_an_end(database: sqlite3.Connection) -> None:
     database.execute("CREATE TABLE some (id INTEGER, at TEXT)")
     database.execute("INSERT INTO some VALUES (1, '1970-01-02'), (NULL, '1970-01-03'), (3, NULL)")
-    asking = queries({**BY_BOTH, "table": "some", "validate.non.null": "false"})
+    plan = queries({**BY_BOTH, "table": "some", "validate.non.null": "false"})
 
-    assert ask(database, asking.end(START, None, None)) == [(DAY_MS, 1)]
+    assert ask(database, plan.end(START, None, None)) == [(DAY_MS, 1)]
 
 
 def test_times_may_be_milliseconds(database: sqlite3.Connection) -> None:
@@ -126,14 +126,14 @@ def test_times_may_be_milliseconds(database: sqlite3.Connection) -> None:
 
 
 def test_a_value_that_is_not_a_time_is_found(database: sqlite3.Connection) -> None:
-    asking = queries(BY_TIME)
-    question = asking.unreadable_time()
-    assert question is not None
-    assert ask(database, question) == []
+    plan = queries(BY_TIME)
+    statement = plan.unreadable_time()
+    assert statement is not None
+    assert ask(database, statement) == []
 
     database.execute("INSERT INTO rows (at) VALUES ('yesterday')")
 
-    assert ask(database, question) == [("yesterday", "7")]
+    assert ask(database, statement) == [("yesterday", "7")]
 
 
 def test_names_are_quoted(database: sqlite3.Connection) -> None:
@@ -142,37 +142,37 @@ def test_names_are_quoted(database: sqlite3.Connection) -> None:
     database.execute(f'CREATE TABLE "{quoted}" ("{quoted}" INTEGER NOT NULL)')
     database.execute(f'INSERT INTO "{quoted}" VALUES (7)')
     options = {**URL, "mode": "incrementing", "incrementing.column.name": name, "table": f'"{quoted}"'}
-    asking = queries(options, [sqlite_column(name, "INTEGER", False)])
+    plan = queries(options, [sqlite_column(name, "INTEGER", False)])
 
-    assert ask(database, asking.end(START, None, 5)) == [(7,)]
-    assert ask(database, asking.rows(START, Position(incrementing=7))) == [(7,)]
+    assert ask(database, plan.end(START, None, 5)) == [(7,)]
+    assert ask(database, plan.rows(START, Position(incrementing=7))) == [(7,)]
 
 
 def test_values_are_never_part_of_the_text() -> None:
     position = Position(timestamp="'; DROP TABLE rows --", incrementing=41)
-    asking = queries(
+    plan = queries(
         {**BY_BOTH, "connection.url": "postgresql://host/db"},
         [postgresql_column("id", "int8", -1, False), postgresql_column("at", "timestamptz", -1, False)],
     )
 
-    question = asking.rows(position, position)
+    statement = plan.rows(position, position)
 
-    assert "DROP" not in question.text and "41" not in question.text
-    assert question.values == ("'; DROP TABLE rows --", 41) * 2
-    assert question.text.count("%s") == 4
-    assert "CAST(%s AS timestamptz)" in question.text
+    assert "DROP" not in statement.text and "41" not in statement.text
+    assert statement.values == ("'; DROP TABLE rows --", 41) * 2
+    assert statement.text.count("%s") == 4
+    assert "CAST(%s AS timestamptz)" in statement.text
 
 
 def test_a_percent_sign_in_a_name_is_no_placeholder() -> None:
     options = {**URL, "connection.url": "postgresql://host/db", "table": "50%s", "mode": "bulk"}
 
-    question = queries(options, [postgresql_column("a%", "int4", -1, True)]).everything()
+    statement = queries(options, [postgresql_column("a%", "int4", -1, True)]).everything()
 
-    assert question == Question(text='SELECT "a%%" FROM "50%%s"')
+    assert statement == Statement(text='SELECT "a%%" FROM "50%%s"')
 
 
 @pytest.mark.parametrize(
-    ("options", "columns", "told"),
+    ("options", "columns", "message"),
     [
         (BY_ID, COLUMNS[1:], "incrementing.column.name: names id, but rows has at"),
         (BY_ID, [sqlite_column("id", "TEXT", False)], "incrementing.column.name: id is of type TEXT"),
@@ -185,12 +185,12 @@ def test_a_percent_sign_in_a_name_is_no_placeholder() -> None:
     ],
 )
 def test_a_column_that_cannot_show_new_rows_is_refused(
-    options: dict[str, str], columns: list[TableColumn], told: str
+    options: dict[str, str], columns: list[TableColumn], message: str
 ) -> None:
     with pytest.raises(OptionError) as refused:
         queries(options, columns)
 
-    assert str(refused.value).startswith(told)
+    assert str(refused.value).startswith(message)
 
 
 @pytest.mark.parametrize(
@@ -212,7 +212,7 @@ def test_a_checkpoint_returns_the_position_it_was_given(options: dict[str, str],
 
 
 @pytest.mark.parametrize(
-    ("offset", "told"),
+    ("offset", "message"),
     [
         ({"mode": "bulk"}, "mode: is incrementing, but the checkpoint was written with bulk"),
         ({"table": "others"}, "table: is rows, but the checkpoint was written with others"),
@@ -223,13 +223,13 @@ def test_a_checkpoint_returns_the_position_it_was_given(options: dict[str, str],
         ({"beyond": {}}, "checkpoint: has a beyond that is neither text nor a number"),
     ],
 )
-def test_a_checkpoint_of_other_options_is_refused(offset: dict[str, object], told: str) -> None:
+def test_a_checkpoint_of_other_options_is_refused(offset: dict[str, object], message: str) -> None:
     read = TableOptions.from_options({"table": "rows", **BY_ID})
 
     with pytest.raises(OptionError) as refused:
         from_offset({"table": "rows", "mode": "incrementing", **offset}, read)
 
-    assert str(refused.value).startswith(told)
+    assert str(refused.value).startswith(message)
 
 
 @pytest.mark.parametrize(

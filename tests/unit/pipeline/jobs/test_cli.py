@@ -76,10 +76,10 @@ def test_a_storage_elsewhere_needs_a_folder_for_statuses(tmp_path: Path) -> None
     path = tmp_path / "jobs.yaml"
     text = with_job(RATE, NOOP).replace("storage: state", "storage: s3a://bucket/state")
     path.write_text(text)
-    told = run(cli.pipeline, ["status", str(path)])
+    result = run(cli.pipeline, ["status", str(path)])
     path.write_text(f"status: here\n{text}")
 
-    assert told.exit_code == 2 and "set `status:`" in told.output
+    assert result.exit_code == 2 and "set `status:`" in result.output
     assert run(cli.pipeline, ["status", str(path)]).exit_code == 0
 
 

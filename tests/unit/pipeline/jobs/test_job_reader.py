@@ -76,7 +76,7 @@ def test_several_sources_are_views_and_steps_follow_each_other(tmp_path: Path) -
 
 
 def test_all_errors_are_reported_at_once_in_the_order_of_the_file(tmp_path: Path) -> None:
-    told = problems(
+    found = problems(
         tmp_path,
         """
         nam: shop
@@ -98,7 +98,7 @@ def test_all_errors_are_reported_at_once_in_the_order_of_the_file(tmp_path: Path
         """,
     )
 
-    assert told == [
+    assert found == [
         "2: nam: is unknown; name?",
         "2: name: is missing",
         "3: storage: has no value",
@@ -107,7 +107,7 @@ def test_all_errors_are_reported_at_once_in_the_order_of_the_file(tmp_path: Path
         "6: configuration.sql.shuffle: is not a Spark setting; these begin with spark.",
         "8: jobs.a/b: must be a name of at most 100 letters, digits, _, - and dots, not beginning with a dot",
         "9: jobs.a/b.source.format: is unknown; ottla?",
-        *[line for line in told if line.startswith("12: jobs.totals.source.")],
+        *[line for line in found if line.startswith("12: jobs.totals.source.")],
         "13: jobs.totals.transform: must be a list: items with a dash before each",
         "14: jobs.totals.sink.path: is missing",
         "15: jobs.totals.trigger.processingTime: must be a number and a unit, such as 500 "
@@ -115,12 +115,12 @@ def test_all_errors_are_reported_at_once_in_the_order_of_the_file(tmp_path: Path
         "16: jobs.totals.outputMode: must be one of append, complete, update",
         "17: jobs.totals.chekpoint: is unknown; checkpoint?",
     ]
-    of_the_source = "\n".join(line for line in told if line.startswith("12: "))
+    of_the_source = "\n".join(line for line in found if line.startswith("12: "))
     assert "subscibe" in of_the_source and "minPartitions" in of_the_source and of_the_source.count("\n") == 1
 
 
 @pytest.mark.parametrize(
-    ("lines", "told"),
+    ("lines", "message"),
     [
         ([RATE], "4: jobs.totals: needs one of sink"),
         ([NOOP], "4: jobs.totals: needs source or sources"),
@@ -163,12 +163,12 @@ def test_all_errors_are_reported_at_once_in_the_order_of_the_file(tmp_path: Path
         ([RATE, "sink: {format: noop, x: '${NOT_THERE}'}"], "sink.x: uses ${NOT_THERE}, which"),
     ],
 )
-def test_an_error_is_reported_with_its_place(tmp_path: Path, lines: list[str], told: str) -> None:
-    assert [problem for problem in problems(tmp_path, with_job(*lines)) if told in problem]
+def test_an_error_is_reported_with_its_place(tmp_path: Path, lines: list[str], message: str) -> None:
+    assert [problem for problem in problems(tmp_path, with_job(*lines)) if message in problem]
 
 
 def test_jobs_do_not_share_checkpoints_and_transactional_ids(tmp_path: Path) -> None:
-    told = problems(
+    found = problems(
         tmp_path,
         """
         name: shop
@@ -179,7 +179,7 @@ def test_jobs_do_not_share_checkpoints_and_transactional_ids(tmp_path: Path) -> 
         """,
     )
 
-    assert told == ["6: jobs.b.checkpoint: is already used by the job a; each job needs its own"]
+    assert found == ["6: jobs.b.checkpoint: is already used by the job a; each job needs its own"]
 
 
 def test_a_format_of_a_jar_is_known_once_jars_are_named(tmp_path: Path) -> None:
@@ -196,8 +196,8 @@ def test_only_settings_of_clients_may_refer_to_files(tmp_path: Path) -> None:
     assert problems(tmp_path, with_job(f"source: {{format: ottla, {connects}}}", NOOP)) == []
     for source in (f"{{format: rate, x: {refers}}}", f"{{format: kafka, {connects}}}"):
         text = "configuration: {spark.jars: /a.jar}\n" + with_job(f"source: {source}", NOOP)
-        [told] = problems(tmp_path, text)
-        assert "refers to a file" in told
+        [found] = problems(tmp_path, text)
+        assert "refers to a file" in found
 
 
 @pytest.mark.parametrize(
@@ -213,7 +213,7 @@ def test_the_job_of_a_secured_cluster_is_valid_as_its_page_has_it(
 
 
 def test_secrets_are_in_no_message(tmp_path: Path) -> None:
-    told = problems(
+    found = problems(
         tmp_path,
         with_job(
             "source: {format: ottla, kafka.bootstrap.servers: '${WHERE}', subscribe: a}",
@@ -223,7 +223,7 @@ def test_secrets_are_in_no_message(tmp_path: Path) -> None:
         {"WHERE": "no-port:secret-of-the-environment"},
     )
 
-    assert told and "hunter22" not in "\n".join(told) and "secret-of" not in "\n".join(told)
+    assert found and "hunter22" not in "\n".join(found) and "secret-of" not in "\n".join(found)
 
 
 def test_a_file_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:

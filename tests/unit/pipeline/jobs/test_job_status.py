@@ -77,7 +77,7 @@ def test_states_move_as_the_table_says(before: JobState, after: JobState) -> Non
 
 
 def test_progress_counts_rows_since_the_start_and_the_lag_of_each_source() -> None:
-    told = {
+    fields = {
         "batchId": 8,
         "timestamp": "t",
         "numInputRows": 4,
@@ -102,7 +102,7 @@ def test_progress_counts_rows_since_the_start_and_the_lag_of_each_source() -> No
         ],
     }
 
-    progress = read_progress(told, PROGRESS)
+    progress = read_progress(fields, PROGRESS)
 
     assert (progress.rows, progress.rows_since_start, progress.input_rate, progress.processed_rate) == (
         4,

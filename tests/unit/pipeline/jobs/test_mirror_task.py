@@ -1,4 +1,4 @@
-"""A mirror as a job of a file: its options are judged with their lines before Spark starts."""
+"""A mirror as a job of a file: its options are checked with their lines before Spark starts."""
 
 from pathlib import Path
 
@@ -61,6 +61,6 @@ def test_secrets_of_both_clusters_may_be_in_files(tmp_path: Path) -> None:
 
 
 def test_each_wrong_option_is_reported_with_its_line(tmp_path: Path) -> None:
-    told = problems(tmp_path, with_job(*MIRROR, "  offset.lag.max: many", "  emit.heartbeats.enabled: true"))
+    found = problems(tmp_path, with_job(*MIRROR, "  offset.lag.max: many", "  emit.heartbeats.enabled: true"))
 
-    assert [text.split(" ")[0] for text in told] == ["12:", "13:"]
+    assert [text.split(" ")[0] for text in found] == ["12:", "13:"]

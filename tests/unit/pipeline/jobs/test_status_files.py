@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ottla.pipeline.jobs.job_status import JobState, JobStatus, StatusError
-from ottla.pipeline.jobs.status_files import AlreadyRunsError, find_status, running, write_status
+from ottla.pipeline.jobs.status_files import AlreadyRunsError, find_status, hold_locks, write_status
 
 RUNNING = JobStatus(job="a", state=JobState.RUNNING, pid=1234567, host=socket.gethostname())
 
@@ -18,7 +18,7 @@ def test_a_job_that_never_ran_is_unassigned(tmp_path: Path) -> None:
 
 
 def test_a_status_is_the_only_file_beside_the_lock(tmp_path: Path) -> None:
-    with running(tmp_path, ("a",)):
+    with hold_locks(tmp_path, ("a",)):
         write_status(tmp_path, RUNNING)
         write_status(tmp_path, RUNNING)
 
@@ -27,7 +27,7 @@ def test_a_status_is_the_only_file_beside_the_lock(tmp_path: Path) -> None:
 
 
 def test_a_running_job_whose_process_is_gone_has_failed(tmp_path: Path) -> None:
-    with running(tmp_path, ("a",)):
+    with hold_locks(tmp_path, ("a",)):
         write_status(tmp_path, RUNNING)
 
     found = find_status(tmp_path, "a")
@@ -46,31 +46,32 @@ def test_a_status_of_another_host_is_believed(tmp_path: Path) -> None:
 
 
 def test_a_job_runs_once(tmp_path: Path) -> None:
-    with running(tmp_path, ("a", "b")):
+    with hold_locks(tmp_path, ("a", "b")):
         write_status(tmp_path, RUNNING)
         with (
             pytest.raises(AlreadyRunsError, match="the job a is already run by another process, 1234567 on"),
-            running(tmp_path, ("c", "a")),
+            hold_locks(tmp_path, ("c", "a")),
         ):
             pass
-    with running(tmp_path, ("a", "b", "c")):
+    with hold_locks(tmp_path, ("a", "b", "c")):
         pass
 
 
 @pytest.mark.slow
 def test_the_lock_of_a_process_that_was_killed_is_free(tmp_path: Path) -> None:
     program = (
-        "import sys; from pathlib import Path; from ottla.pipeline.jobs.status_files import running\n"
-        f"with running(Path({str(tmp_path)!r}), ('a',)):\n    print('locked', flush=True); sys.stdin.read()"
+        "import sys; from pathlib import Path; from ottla.pipeline.jobs.status_files import hold_locks\n"
+        f"with hold_locks(Path({str(tmp_path)!r}), ('a',)):\n"
+        "    print('locked', flush=True); sys.stdin.read()"
     )
     child = subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     with child:
         assert child.stdout is not None and child.stdout.readline() == b"locked\n"
-        with pytest.raises(AlreadyRunsError), running(tmp_path, ("a",)):
+        with pytest.raises(AlreadyRunsError), hold_locks(tmp_path, ("a",)):
             pass
         child.kill()
 
-    with running(tmp_path, ("a",)):
+    with hold_locks(tmp_path, ("a",)):
         pass
 
 

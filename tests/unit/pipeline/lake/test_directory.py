@@ -28,7 +28,7 @@ def lake(tmp_path: Path) -> LakeDirectory:
 
 def write(lake: LakeDirectory, batch: int, rows: list[int]) -> Path:
     """Stage a batch with its rows in the directories of two carriers."""
-    staged = lake.stage(batch)
+    staged = lake.staging_path(batch)
     for carrier in ("AA", "UA"):
         folder = staged / f"carrier={carrier}"
         folder.mkdir(parents=True)
@@ -43,7 +43,7 @@ def add(lake: LakeDirectory, batch: int, rows: list[int]) -> None:
 
 
 def seen(lake: LakeDirectory) -> list[int]:
-    """Return the ids that a reader finds who knows nothing of batches."""
+    """Return the ids that a reader without knowledge of batches finds."""
     table = ds.dataset(lake.path, format="parquet", partitioning="hive").to_table()
     return sorted(table["id"].to_pylist()) if table.num_rows else []
 
@@ -116,7 +116,7 @@ def test_a_batch_without_its_manifest_is_an_error(lake: LakeDirectory) -> None:
         lake.read_batch(0)
 
 
-class Died(BaseException):
+class Crashed(BaseException):
     """The end of the process, which no error handler may catch."""
 
 
@@ -136,10 +136,10 @@ def test_a_writer_that_dies_leaves_a_batch_or_nothing(
     add(lake, 0, [1, 2])
     rename = Path.rename
 
-    def die(*_: object) -> None:
+    def crash(*_: object) -> None:
         if point == "after the rename":
             rename(*_)  # type: ignore[arg-type]
-        raise Died
+        raise Crashed
 
     where = {
         "while files are written": (pq, "write_table"),
@@ -147,8 +147,8 @@ def test_a_writer_that_dies_leaves_a_batch_or_nothing(
         "before the disk has it": (directory, "sync_tree"),
     }
     with monkeypatch.context() as patched:
-        patched.setattr(*where.get(point, (Path, "rename")), die)
-        with pytest.raises(Died):
+        patched.setattr(*where.get(point, (Path, "rename")), crash)
+        with pytest.raises(Crashed):
             add(lake, 1, [3])
 
     assert seen(lake) == ([1, 1, 2, 2, 3, 3] if is_there else [1, 1, 2, 2])
@@ -187,17 +187,17 @@ def test_a_process_that_is_killed_leaves_nothing_to_be_seen(lake: LakeDirectory)
 def test_all_of_a_batch_is_on_disk_before_it_is_seen(
     lake: LakeDirectory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    story: list[str] = []
+    steps: list[str] = []
     sync, rename = directory.sync, Path.rename
-    monkeypatch.setattr(directory, "sync", lambda path: story.append(path.name) or sync(path))
-    monkeypatch.setattr(Path, "rename", lambda path, to: story.append("rename") or rename(path, to))
+    monkeypatch.setattr(directory, "sync", lambda path: steps.append(path.name) or sync(path))
+    monkeypatch.setattr(Path, "rename", lambda path, to: steps.append("rename") or rename(path, to))
 
     add(lake, 0, [1])
 
-    before = story[: story.index("rename")]
+    before = steps[: steps.index("rename")]
     assert {"part-0.parquet", "_batch.json", "carrier=AA", "carrier=UA"} <= set(before)
     assert before.index("part-0.parquet") < before.index("carrier=AA")
-    assert story[-1] == "flights"
+    assert steps[-1] == "flights"
 
 
 @pytest.mark.parametrize(

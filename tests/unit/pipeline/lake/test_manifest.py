@@ -45,7 +45,7 @@ FILE = {"path": "a", "bytes": 1, "rows": 3}
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         (b"", "is not JSON"),
         (b"[" * 100_000, "is not JSON"),
@@ -69,12 +69,12 @@ FILE = {"path": "a", "bytes": 1, "rows": 3}
         (changed(progress={"flights": {"0": 9}}), "endOffsets of flights-0 does not match"),
     ],
 )
-def test_a_foreign_manifest_is_refused_with_the_place_of_the_error(text: bytes, told: str) -> None:
+def test_a_foreign_manifest_is_refused_with_the_place_of_the_error(text: bytes, message: str) -> None:
     with pytest.raises(LakeError) as refused:
         Manifest.from_json(text, "/lake/batch=7/_batch.json")
 
     assert str(refused.value).startswith("/lake/batch=7/_batch.json: ")
-    assert told in str(refused.value)
+    assert message in str(refused.value)
 
 
 @pytest.mark.parametrize("names", [None, "date", ["date", 1], [""]])

@@ -1,18 +1,9 @@
 """The offsets that a group gets in the target."""
 
-from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.pipeline.client.group_offsets import CommittedOffset
-from ottla.pipeline.columns.offset_runs import OffsetRun
 from ottla.pipeline.mirror.group_plan import plan_commits
 from ottla.pipeline.mirror.offset_map import OffsetMap
-
-T = TopicPartition("t", 0)
-
-
-def map_of(*runs: tuple[int, int, int]) -> OffsetMap:
-    offsets = OffsetMap()
-    offsets.add(T, [OffsetRun(*run) for run in runs])
-    return offsets
+from tests.unit.pipeline.mirror.test_offset_map import T, map_of
 
 
 def plan(

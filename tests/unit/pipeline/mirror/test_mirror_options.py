@@ -1,4 +1,4 @@
-"""The options of a mirror: those read, and the words of refusals."""
+"""The options of a mirror: those read, and the errors of invalid ones."""
 
 import pytest
 
@@ -110,10 +110,10 @@ def test_the_identity_policy_marks_rows_unless_that_is_turned_off() -> None:
     ],
 )
 def test_invalid_options_are_reported_with_their_names(option: str, text: str, problem: str) -> None:
-    with pytest.raises(OptionError, match=problem) as told:
+    with pytest.raises(OptionError, match=problem) as raised:
         MirrorOptions.from_options(NEEDED | {option: text})
 
-    assert told.value.option == option
+    assert raised.value.option == option
 
 
 def test_names_are_compared_without_case_as_in_spark() -> None:
@@ -136,6 +136,6 @@ def test_an_id_is_taken_over_if_the_option_says_so() -> None:
 
 
 def test_options_that_confirm_the_behaviour_are_accepted() -> None:
-    said = {"exactly.once.support": "required", "emit.checkpoints.enabled": "false"}
+    confirming = {"exactly.once.support": "required", "emit.checkpoints.enabled": "false"}
 
-    assert MirrorOptions.from_options(NEEDED | said) == options_of()
+    assert MirrorOptions.from_options(NEEDED | confirming) == options_of()

@@ -75,11 +75,11 @@ def test_more_runs_than_are_kept_cost_precision_and_no_row() -> None:
     for row in range(rows):
         offsets.add(T, [OffsetRun(2 * row, row, 1)])
 
-    told = [offsets.translate(T, 2 * row) or 0 for row in range(rows)]
+    translated = [offsets.translate(T, 2 * row) or 0 for row in range(rows)]
     assert len(offsets._runs[T]) <= RUNS_MAX
-    assert all(target <= row for row, target in enumerate(told))
-    assert told == sorted(told)
-    assert told[-1000:] == [*range(rows - 1000, rows)]
+    assert all(target <= row for row, target in enumerate(translated))
+    assert translated == sorted(translated)
+    assert translated[-1000:] == [*range(rows - 1000, rows)]
 
 
 @given(
@@ -88,17 +88,17 @@ def test_more_runs_than_are_kept_cost_precision_and_no_row() -> None:
 def test_no_row_is_left_out_whatever_runs_were_forgotten(steps: list[tuple[int, int, int, bool]]) -> None:
     offsets, there = OffsetMap(), {}
     source = target = 0
-    for gap_before, gap_there, rows, is_told in steps:
+    for gap_before, gap_there, rows, is_synced in steps:
         source, target = source + gap_before, target + gap_there
         there |= {source + row: target + row for row in range(rows)}
-        if is_told:
+        if is_synced:
             offsets.add(T, [OffsetRun(source, target, rows)])
         source, target = source + rows, target + rows
 
     for offset in range(source + 3):
         unread = [place for row, place in there.items() if row >= offset]
-        told = offsets.translate(T, offset)
-        assert told is None or all(told <= place for place in unread)
-    told_all = [offsets.translate(T, offset) for offset in range(source + 3)]
-    known = [one for one in told_all if one is not None]
+        translated = offsets.translate(T, offset)
+        assert translated is None or all(translated <= place for place in unread)
+    translated_all = [offsets.translate(T, offset) for offset in range(source + 3)]
+    known = [one for one in translated_all if one is not None]
     assert known == sorted(known)

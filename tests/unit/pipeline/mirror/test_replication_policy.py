@@ -1,4 +1,4 @@
-"""Names in the target, and topics that would be copied in circles."""
+"""Names in the target, and topics that would be copied in cycles."""
 
 import pytest
 
@@ -19,18 +19,18 @@ def identity() -> ReplicationPolicy:
 def test_the_default_policy_puts_the_sources_alias_before_a_name() -> None:
     assert default().remote_topic("orders") == "a.orders"
     assert default("_").remote_topic("c_orders") == "a_c_orders"
-    assert default().source_topic("a.orders") == "orders"
-    assert [default().source_topic(name) for name in ("orders", "ab.orders", "a.")] == [None] * 3
+    assert default().upstream_topic("a.orders") == "orders"
+    assert [default().upstream_topic(name) for name in ("orders", "ab.orders", "a.")] == [None] * 3
 
 
 def test_the_identity_policy_keeps_names() -> None:
     assert identity().remote_topic("orders") == "orders"
-    assert identity().source_topic("orders") == "orders"
-    assert identity().circles() == ()
+    assert identity().upstream_topic("orders") == "orders"
+    assert identity().cycle_patterns() == ()
 
 
 @pytest.mark.parametrize(
-    ("topic", "goes_round"),
+    ("topic", "was_in_target"),
     [
         ("b.orders", True),
         ("c.b.orders", True),
@@ -43,16 +43,16 @@ def test_the_identity_policy_keeps_names() -> None:
         ("xb.orders", False),
     ],
 )
-def test_a_topic_that_has_been_in_the_target_would_be_copied_in_a_circle(
-    topic: str, goes_round: bool
+def test_a_topic_that_has_been_in_the_target_would_be_copied_in_a_cycle(
+    topic: str, was_in_target: bool
 ) -> None:
-    names = NameFilter(included=(".*",)).without(default().circles())
+    names = NameFilter(included=(".*",)).without(default().cycle_patterns())
 
-    assert names.has(topic) is not goes_round
+    assert names.has(topic) is not was_in_target
 
 
 def test_a_separator_is_no_expression() -> None:
-    names = NameFilter(included=(".*",)).without(default(".").circles())
+    names = NameFilter(included=(".*",)).without(default(".").cycle_patterns())
 
     assert names.has("b-orders")
 
@@ -61,6 +61,12 @@ def test_a_separator_is_no_expression() -> None:
 def test_a_name_that_kafka_does_not_take_is_refused(name: str) -> None:
     with pytest.raises(OptionError, match=r"replication.policy.class: gives topic"):
         default().remote_topic(name)
+
+
+@pytest.mark.parametrize("separator", ["/", "x" * 248])
+def test_a_separator_that_no_topic_name_can_have_is_refused(separator: str) -> None:
+    with pytest.raises(OptionError, match=r"replication.policy.class: gives topics the prefix 'a[/x]"):
+        default(separator)
 
 
 def test_other_policies_are_refused() -> None:

@@ -5,16 +5,16 @@ from uuid import UUID
 import pytest
 
 from ottla.logstore.words.topic_partition import TopicPartition
-from ottla.pipeline.client.transactions import Described
+from ottla.pipeline.client.transactions import TransactionDescription
 from ottla.pipeline.columns.producer_pair import ProducerPair
 from ottla.pipeline.sink.commit_record import CommitRecord
 from ottla.pipeline.sink.decisions import (
     BatchExpired,
     BatchRun,
     TransactionsLost,
-    Verdict,
-    expired,
-    judge_batch,
+    WriteDecision,
+    decide_batch,
+    find_expired,
     roll_forward,
     slots_to_prepare,
 )
@@ -37,11 +37,11 @@ def record(*, two_phase: bool = False, slots: int = 1) -> CommitRecord:
     )
 
 
-def told(
+def description(
     state: str, pair: ProducerPair = PART.pair, partitions: frozenset[TopicPartition] | None = None
-) -> Described:
+) -> TransactionDescription:
     there = frozenset({HERE}) if partitions is None else partitions
-    return Described(state=state, pair=pair, start_ms=0, timeout_ms=1, partitions=there)
+    return TransactionDescription(state=state, pair=pair, start_ms=0, timeout_ms=1, partitions=there)
 
 
 def run(batch_id: int, query_id: UUID = QUERY, run_id: UUID = LATER) -> BatchRun:
@@ -49,43 +49,43 @@ def run(batch_id: int, query_id: UUID = QUERY, run_id: UUID = LATER) -> BatchRun
 
 
 def test_a_batch_is_written_unless_the_record_shows_that_it_was() -> None:
-    assert judge_batch(run(0), None, takes_over=False) is Verdict.WRITE
-    assert judge_batch(run(8), record(), takes_over=False) is Verdict.WRITE
-    assert judge_batch(run(9), record(), takes_over=False) is Verdict.WRITE
-    assert judge_batch(run(7), record(), takes_over=False) is Verdict.DRAIN
+    assert decide_batch(run(0), None, takes_over=False) is WriteDecision.WRITE
+    assert decide_batch(run(8), record(), takes_over=False) is WriteDecision.WRITE
+    assert decide_batch(run(9), record(), takes_over=False) is WriteDecision.WRITE
+    assert decide_batch(run(7), record(), takes_over=False) is WriteDecision.DRAIN
 
 
 def test_a_record_of_another_query_is_refused_or_taken_over() -> None:
     with pytest.raises(OptionError, match=r"transactional.id: belongs to query .*0001, not to .*0002"):
-        judge_batch(run(0, OTHER), record(), takes_over=False)
+        decide_batch(run(0, OTHER), record(), takes_over=False)
 
-    assert judge_batch(run(0, OTHER), record(), takes_over=True) is Verdict.WRITE
+    assert decide_batch(run(0, OTHER), record(), takes_over=True) is WriteDecision.WRITE
 
 
 def test_an_older_checkpoint_and_a_second_write_are_refused() -> None:
     with pytest.raises(OptionError, match=r"checkpointLocation: is at batch 6, but batch 7 was"):
-        judge_batch(run(6), record(), takes_over=True)
+        decide_batch(run(6), record(), takes_over=True)
     with pytest.raises(OptionError, match=r"transactional\.id: has already written batch 7"):
-        judge_batch(run(7, run_id=RUN), record(), takes_over=True)
+        decide_batch(run(7, run_id=RUN), record(), takes_over=True)
 
 
 @pytest.mark.parametrize(
     ("described", "two_phase", "outcome"),
     [
-        (told("Ongoing"), False, "commit"),
-        (told("PrepareCommit"), False, "done"),
-        (told("CompleteCommit"), False, "done"),
-        (told("PrepareAbort"), False, "it is PrepareAbort"),
-        (told("CompleteAbort"), True, "it is CompleteAbort"),
-        (told("Empty"), False, "it is Empty"),
-        (told("Ongoing", ProducerPair(10, 3)), False, "it is Ongoing"),
-        (told("CompleteCommit", ProducerPair(11, 2)), False, "it is CompleteCommit"),
+        (description("Ongoing"), False, "commit"),
+        (description("PrepareCommit"), False, "done"),
+        (description("CompleteCommit"), False, "done"),
+        (description("PrepareAbort"), False, "it is PrepareAbort"),
+        (description("CompleteAbort"), True, "it is CompleteAbort"),
+        (description("Empty"), False, "it is Empty"),
+        (description("Ongoing", ProducerPair(10, 3)), False, "it is Ongoing"),
+        (description("CompleteCommit", ProducerPair(11, 2)), False, "it is CompleteCommit"),
         (None, False, "the coordinator does not know it"),
         (None, True, "done"),
     ],
 )
 def test_a_decided_batch_is_completed_or_lost(
-    described: Described | None, two_phase: bool, outcome: str
+    described: TransactionDescription | None, two_phase: bool, outcome: str
 ) -> None:
     left = roll_forward(record(two_phase=two_phase), {PART.slot: described})
 
@@ -96,19 +96,23 @@ def test_a_decided_batch_is_completed_or_lost(
 
 def test_a_forgotten_id_of_a_batch_that_was_completed_is_not_lost() -> None:
     assert roll_forward(record(), {PART.slot: None}, was_completed=True).lost == ()
-    assert roll_forward(record(), {PART.slot: told("CompleteAbort")}, was_completed=True).lost == (PART,)
+    assert roll_forward(record(), {PART.slot: description("CompleteAbort")}, was_completed=True).lost == (
+        PART,
+    )
 
 
 def test_only_transactions_that_are_open_as_they_were_left_are_decided() -> None:
     parts = {PART: frozenset({HERE})}
 
-    assert expired(parts, {PART.slot: told("Ongoing")}) == {}
-    assert expired(parts, {PART.slot: told("Ongoing", partitions=frozenset({HERE, THERE}))}) == {}
-    assert expired(parts, {PART.slot: None}) == {PART: "the coordinator does not know it"}
-    assert expired(parts, {PART.slot: told("CompleteAbort")}) == {PART: "it is CompleteAbort"}
-    assert expired(parts, {PART.slot: told("Ongoing", ProducerPair(10, 3))}) == {PART: "it is Ongoing"}
+    assert find_expired(parts, {PART.slot: description("Ongoing")}) == {}
+    assert find_expired(parts, {PART.slot: description("Ongoing", partitions=frozenset({HERE, THERE}))}) == {}
+    assert find_expired(parts, {PART.slot: None}) == {PART: "the coordinator does not know it"}
+    assert find_expired(parts, {PART.slot: description("CompleteAbort")}) == {PART: "it is CompleteAbort"}
+    assert find_expired(parts, {PART.slot: description("Ongoing", ProducerPair(10, 3))}) == {
+        PART: "it is Ongoing"
+    }
     # Ended and begun again under this pair: its rows are gone.
-    assert expired(parts, {PART.slot: told("Ongoing", partitions=frozenset({THERE}))}) == {
+    assert find_expired(parts, {PART.slot: description("Ongoing", partitions=frozenset({THERE}))}) == {
         PART: "it is Ongoing"
     }
 
@@ -117,7 +121,7 @@ def test_slots_of_the_newest_record_keep_their_pairs() -> None:
     free, fenced = slots_to_prepare(
         incarnation=1,
         count=2,
-        handed_out=[Slot(1, number) for number in range(5)],
+        earlier_slots=[Slot(1, number) for number in range(5)],
         left_open=[Slot(9, 5), Slot(1, 100_003), Slot(1, 1)],
         record=record(slots=2),
     )
@@ -131,7 +135,7 @@ def test_names_of_ids_that_begin_alike_are_kept_apart() -> None:
     names = Names("a.b")
     others = ["a.b-1", "a.b-1-2-3", "a.b-x-2", "aXb-1-2", "a.b-1-2x", "a.b-c", "a.b-c-1-2", "a.b-1-22222222"]
 
-    assert names.slots_among(["a.b-1-2", names.of(Slot(63, 132_767)), *others]) == {
+    assert names.slots_among(["a.b-1-2", names.id_of_slot(Slot(63, 132_767)), *others]) == {
         Slot(1, 2),
         Slot(63, 132_767),
     }

@@ -44,17 +44,17 @@ def test_bytes_are_enough_as_well() -> None:
 
 
 def test_enough_rows_do_not_wait_for_more() -> None:
-    asked = 0
+    calls = 0
 
     def batches() -> Iterator[pa.RecordBatch]:
-        nonlocal asked
+        nonlocal calls
         for _ in range(5):
-            asked += 1
+            calls += 1
             yield batch_of(1, 2)
 
     next(gather(batches(), enough_rows=4))
 
-    assert asked == 2
+    assert calls == 2
 
 
 def test_one_batch_is_passed_on_as_it_is() -> None:

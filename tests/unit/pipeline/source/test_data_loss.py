@@ -58,17 +58,19 @@ def test_an_added_partition_that_does_not_begin_at_0_has_lost_rows() -> None:
 
 
 def test_losses_stop_a_query_or_are_logged() -> None:
-    told: list[str] = []
+    warnings: list[str] = []
 
-    LossPolicy(fails=True, warn=told.append).judge([])
-    LossPolicy(fails=False, warn=told.append).judge(["a-0 is gone"])
+    LossPolicy(fails=True, warn=warnings.append).report([])
+    LossPolicy(fails=False, warn=warnings.append).report(["a-0 is gone"])
     with pytest.raises(
         DataLossError,
         match=r"a-0 is gone; b-0 is gone\. To continue with the rows that are left",
     ):
-        LossPolicy(fails=True, warn=told.append).judge(["a-0 is gone", "b-0 is gone"])
+        LossPolicy(fails=True, warn=warnings.append).report(["a-0 is gone", "b-0 is gone"])
 
-    assert told == ["rows are lost, but the query continues, because failOnDataLoss is false: a-0 is gone"]
+    assert warnings == [
+        "rows are lost, but the query continues, because failOnDataLoss is false: a-0 is gone"
+    ]
 
 
 # ---- lag ----------------------------------------------------------------------------------------
@@ -90,7 +92,7 @@ def test_a_topic_created_again_lags_by_all_its_records() -> None:
     assert lag_between(at(a0=5), at(NEW, a0=10)).total == 10
 
 
-def test_no_partition_has_no_lag() -> None:
+def test_without_partitions_there_are_no_metrics_of_lag() -> None:
     assert lag_between(at(), at()).metrics() == {}
 
 

@@ -76,12 +76,12 @@ def test_written_offsets_are_read_and_written_again_unchanged(
     ],
 )
 def test_invalid_offsets_are_refused_with_the_name_of_their_option(text: str, reason: str) -> None:
-    with pytest.raises(OptionError) as told:
+    with pytest.raises(OptionError) as raised:
         read_offsets(open_json(text, "startingOffsets"), "startingOffsets")
 
-    assert told.value.option == "startingOffsets"
-    assert reason in told.value.problem
-    assert len(told.value.problem) < 500
+    assert raised.value.option == "startingOffsets"
+    assert reason in raised.value.problem
+    assert len(raised.value.problem) < 500
 
 
 def test_latest_and_earliest_are_numbers_where_they_are_allowed() -> None:

@@ -1,4 +1,4 @@
-"""The options of a source: those read, those without effect, and the words of refusals."""
+"""The options of a source: those read, those without effect, and the errors of invalid ones."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -180,7 +180,7 @@ def test_a_delay_without_a_minimum_has_no_effect() -> None:
     ],
 )
 def test_a_stream_may_begin_where_logs_end(given: dict[str, str], at_ends: bool) -> None:
-    assert stream(**given).starts_at_ends is at_ends
+    assert stream(**given).starts_at_latest is at_ends
 
 
 # ---- groups -------------------------------------------------------------------------------------
@@ -206,9 +206,9 @@ def test_the_whole_name_of_a_group_wins_over_a_prefix() -> None:
 
 
 def refused(mode: Mode, given: Mapping[str, str]) -> OptionError:
-    with pytest.raises(OptionError) as told:
+    with pytest.raises(OptionError) as raised:
         SourceOptions.from_options(lower(given), mode)
-    return told.value
+    return raised.value
 
 
 REFUSALS: list[tuple[dict[str, Any], str, str]] = [
@@ -280,7 +280,7 @@ REFUSALS: list[tuple[dict[str, Any], str, str]] = [
         "one of error, latest",
     ),
 ]
-OF_STREAMS: list[tuple[dict[str, Any], str, str]] = [
+STREAM_OPTIONS: list[tuple[dict[str, Any], str, str]] = [
     ({"where": "offset >= 1"}, "where", "filter the rows of a stream in its query"),
     ({"endingOffsets": "latest"}, "endingOffsets", "a stream has no end"),
     ({"endingTimestamp": "1"}, "endingTimestamp", "a stream has no end"),
@@ -351,7 +351,7 @@ def test_invalid_options_are_refused_by_name(
 @pytest.mark.parametrize(
     ("mode", "changes", "option", "reason"),
     [
-        *((Mode.STREAM, *one) for one in OF_STREAMS),
+        *((Mode.STREAM, *one) for one in STREAM_OPTIONS),
         *((Mode.BATCH, *one) for one in OF_BATCHES),
     ],
 )

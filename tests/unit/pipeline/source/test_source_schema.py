@@ -33,10 +33,10 @@ def test_a_schema_names_some_columns_in_its_own_order() -> None:
     ],
 )
 def test_an_unknown_column_is_refused(column: tuple[str, str, bool], reason: str) -> None:
-    with pytest.raises(OptionError) as told:
+    with pytest.raises(OptionError) as raised:
         check_columns([column], include_headers=False)
 
-    assert str(told.value).startswith(reason)
+    assert str(raised.value).startswith(reason)
 
 
 def test_a_column_is_named_once() -> None:

@@ -39,7 +39,7 @@ def sizes(pieces: list[OffsetRange]) -> list[tuple[int, int]]:
         ((10_000, 10, 10), 10, None, [(0, 1_250)] * 8 + [(1, 10), (2, 10)]),
     ],
 )
-def test_ranges_are_cut(
+def test_ranges_are_divided_as_by_the_connector(
     given: tuple[int, ...], least: int | None, most: int | None, expected: list[tuple[int, int]]
 ) -> None:
     pieces = divide(ranges(*given), min_partitions=least, max_records_per_partition=most)

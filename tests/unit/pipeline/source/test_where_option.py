@@ -95,7 +95,7 @@ def test_a_first_moment_is_known_only_where_a_cluster_can_be_asked_for_it() -> N
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("", "ends where a column is expected"),
         ("offset", "ends where a comparison is expected"),
@@ -132,9 +132,9 @@ def test_a_first_moment_is_known_only_where_a_cluster_can_be_asked_for_it() -> N
         (" " * 1_000_001, "at most 1000000 are allowed"),
     ],
 )
-def test_invalid_text_is_refused(text: str, told: str) -> None:
+def test_invalid_text_is_refused(text: str, message: str) -> None:
     with pytest.raises(OptionError) as refused:
         read_where(text)
 
     assert refused.value.option == "where"
-    assert told in refused.value.problem
+    assert message in refused.value.problem

@@ -20,7 +20,7 @@ from pyspark.sql.datasource import (
 from ottla.logstore.words.topic_partition import TopicPartition
 from ottla.pipeline.source.record_filter import KEEPS_ALL
 from ottla.pipeline.source.where_option import read_where
-from ottla.pipeline.spark.pushed_filters import wanted_by
+from ottla.pipeline.spark.pushed_filters import to_record_filter
 
 OFFSET, PARTITION, TOPIC, TIMESTAMP = ("offset",), ("partition",), ("topic",), ("timestamp",)
 TEN = datetime(2026, 11, 27, 10, tzinfo=UTC)
@@ -37,6 +37,7 @@ TEN = datetime(2026, 11, 27, 10, tzinfo=UTC)
         ([In(PARTITION, (0, 2))], "partition IN (0, 2)"),
         ([Not(In(PARTITION, (0, 2)))], "partition NOT IN (0, 2)"),
         ([Not(EqualTo(TOPIC, "a"))], "topic <> 'a'"),
+        ([Not(Not(EqualTo(TOPIC, "a")))], "topic = 'a'"),
         ([In(TOPIC, ("a", "b"))], "topic IN ('a', 'b')"),
         ([Not(LessThan(OFFSET, 5))], "offset >= 5"),
         ([Not(LessThanOrEqual(OFFSET, 5))], "offset > 5"),
@@ -52,7 +53,7 @@ TEN = datetime(2026, 11, 27, 10, tzinfo=UTC)
     ],
 )
 def test_a_filter_means_the_same_as_its_text(pushed: list[Filter], where: str) -> None:
-    assert wanted_by(pushed) == read_where(where)
+    assert to_record_filter(pushed) == read_where(where)
 
 
 @pytest.mark.parametrize(
@@ -77,7 +78,7 @@ def test_a_filter_means_the_same_as_its_text(pushed: list[Filter], where: str) -
     ],
 )
 def test_other_filters_are_left_to_spark(pushed: Filter) -> None:
-    assert wanted_by([pushed]) == KEEPS_ALL
+    assert to_record_filter([pushed]) == KEEPS_ALL
 
 
 def test_two_filters_keep_what_both_keep() -> None:

@@ -6,9 +6,9 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from ottla.pipeline.spark.table_options import (
     columns_with,
-    for_sink,
-    for_source,
     new_rows,
+    options_for_sink,
+    options_for_source,
     options_of_new_table,
     options_to_read,
     options_to_write,
@@ -25,7 +25,7 @@ def columns(table: dict[str, str]) -> StructType:
     return columns_with(table, include_headers=False)
 
 
-def told_by(options: dict[str, str], schema: StructType) -> str:
+def message_of(options: dict[str, str], schema: StructType) -> str:
     with pytest.raises(OptionError) as refused:
         options_to_write(options, schema)
     return str(refused.value)
@@ -61,8 +61,8 @@ def test_a_name_that_neither_reading_nor_writing_knows_is_refused_with_the_neare
 def test_options_are_divided_into_those_for_reading_and_for_writing(
     table: dict[str, str], read: dict[str, str], written: dict[str, str]
 ) -> None:
-    assert for_source({**CLUSTER, **table}) == {**CLUSTER, **read}
-    assert for_sink({**CLUSTER, **table}) == {**CLUSTER, **written}
+    assert options_for_source({**CLUSTER, **table}) == {**CLUSTER, **read}
+    assert options_for_sink({**CLUSTER, **table}) == {**CLUSTER, **written}
 
 
 def test_a_table_takes_references_to_secrets_but_no_secrets() -> None:
@@ -88,14 +88,14 @@ def test_options_of_an_insert_override_those_of_the_table() -> None:
     found = options_to_write({"kafka.compression.type": "zstd"}, columns(FLIGHTS))
 
     assert found.options == {**FLIGHTS, "kafka.compression.type": "zstd"}
-    assert found.of_table
+    assert found.is_insert
 
 
 def test_a_write_that_names_its_cluster_takes_nothing_from_the_table_of_its_rows() -> None:
     found = options_to_write(ELSEWHERE, columns({**FLIGHTS, "kafka.acks": "1"}))
 
     assert found.options == ELSEWHERE
-    assert not found.of_table
+    assert not found.is_insert
 
 
 def test_options_belong_to_no_table_if_a_column_of_the_log_is_missing_or_computed() -> None:
@@ -106,18 +106,18 @@ def test_options_belong_to_no_table_if_a_column_of_the_log_is_missing_or_compute
     part = StructType([field for field in columns(FLIGHTS).fields if field.name != "key"])
 
     for schema in (PLAIN, part, computed, other):
-        assert "kafka.bootstrap.servers: is missing" in told_by({}, schema)
+        assert "kafka.bootstrap.servers: is missing" in message_of({}, schema)
 
 
 def test_a_table_without_options_is_named_in_one_sentence() -> None:
     declared = StructType([StructField("offset", LongType())])
 
-    told = told_by({}, declared)
+    message = message_of({}, declared)
     with pytest.raises(OptionError) as refused:
         options_to_read({}, declared)
 
-    assert told == str(refused.value)
-    assert "only if CREATE TABLE neither names columns nor has AS SELECT" in told
+    assert message == str(refused.value)
+    assert "only if CREATE TABLE neither names columns nor has AS SELECT" in message
 
 
 def test_a_row_that_has_an_offset_cannot_be_inserted() -> None:

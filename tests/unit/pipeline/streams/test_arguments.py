@@ -2,7 +2,14 @@
 
 import pytest
 
-from ottla.pipeline.streams.arguments import interval_of, name_of, names_of, number_of, one_of, refuse_taken
+from ottla.pipeline.streams.arguments import (
+    interval_of,
+    name_of,
+    names_of,
+    number_of,
+    one_of,
+    refuse_existing_columns,
+)
 from ottla.pipeline.words import OptionError
 
 COLUMNS = ["carrier", "origin", "dest"]
@@ -59,6 +66,6 @@ def test_a_number_is_whole_and_within_bounds(text: str) -> None:
 
 
 def test_a_second_column_of_a_name_is_refused() -> None:
-    refuse_taken(["count"], "by", COLUMNS)
+    refuse_existing_columns(["count"], "by", COLUMNS)
     with pytest.raises(OptionError, match="by: would add a second column dest"):
-        refuse_taken(["count", "dest"], "by", COLUMNS)
+        refuse_existing_columns(["count", "dest"], "by", COLUMNS)

@@ -9,7 +9,7 @@ let node = null;
 export const nodeId = () => node;
 
 /** Ask the node that serves this page who it is: {cluster_id, node_id, version}. */
-export async function whoAmI(signal) {
+export async function askNodeIdentity(signal) {
   const reply = await get("/console/node", signal);
   known = reply.cluster_id;
   node = reply.node_id;
@@ -18,7 +18,7 @@ export async function whoAmI(signal) {
 
 /** Return the prefix of all paths of /v3. */
 export async function cluster(signal) {
-  if (known === null) await whoAmI(signal);
+  if (known === null) await askNodeIdentity(signal);
   return path`/v3/clusters/${known}`;
 }
 

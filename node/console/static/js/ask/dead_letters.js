@@ -6,11 +6,11 @@ import { pageOf, recordOf } from "./records.js";
 const where = (group) => path`/v1/groups/${group}/dead-letters`;
 
 /**
- * Return a page of letters in the form of `records`, with `topic` (where they are, or null) and `copies`. `wish` is
+ * Return a page of letters in the form of `records`, with `topic` (where they are, or null) and `copies`. `request` is
  * that of records; its `topic` replaces the one in the group's settings.
  */
-export async function deadLetters(group, wish, signal) {
-  const reply = await get(where(group) + query({ ...wish, format: "BINARY" }), signal);
+export async function deadLetters(group, request, signal) {
+  const reply = await get(where(group) + query({ ...request, format: "BINARY" }), signal);
   return { ...pageOf(reply, reply.letters.map(letterOf)), topic: reply.topic, copies: reply.copies_records };
 }
 

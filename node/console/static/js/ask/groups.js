@@ -20,7 +20,7 @@ export async function isShareGroup(id, signal) {
 /** Return the group, its members with their partitions, and its lags. */
 export const group = (id, signal) => get(path`/v1/groups/${id}`, signal);
 export const timeline = (id, signal) => get(path`/v1/groups/${id}/timeline`, signal);
-export const resetOffsets = (id, wish) => post(path`/v1/groups/${id}/reset`, wish);
+export const resetOffsets = (id, request) => post(path`/v1/groups/${id}/reset`, request);
 /** Delete the group's offsets in a topic. */
 export const deleteOffsets = (id, topic) => remove(path`/v1/groups/${id}/topics/${topic}`);
 export const deleteGroup = (id) => remove(path`/v1/groups/${id}`);

@@ -17,11 +17,11 @@ async function where(topic, partition) {
 
 /**
  * Return a page: {records, begins, cursor, isEnd, unread}. `begins` are the offsets where it starts, with those where a
- * search for the newest fell short; `unread` are the partitions that could not be read. `wish`: partition or null,
+ * search for the newest fell short; `unread` are the partitions that could not be read. `request`: partition or null,
  * `offset` (earliest, an offset, -N before the end, a cursor) or `timestamp` in ms, count, filter.
  */
-export async function records(topic, { partition, ...wish }, signal) {
-  const reply = await get((await where(topic, partition)) + query({ ...wish, format: "BINARY" }), signal);
+export async function records(topic, { partition, ...request }, signal) {
+  const reply = await get((await where(topic, partition)) + query({ ...request, format: "BINARY" }), signal);
   return pageOf(reply, reply.data.map(recordOf));
 }
 
@@ -44,13 +44,13 @@ export function pageOf(reply, records) {
 }
 
 /**
- * Search the newest records from the end back, in windows of offsets that grow; `read(wish, signal)` returns the pages
+ * Search the newest records from the end back, in windows of offsets that grow; `read(request, signal)` returns the pages
  * of a window. After each window, call `report({records, places, unread})` with its records and how far each partition
  * was searched. It returns the time of the oldest record that is still wanted, or null for no limit: a partition
  * searched back to that time, or to the start of its log, is done. To continue a search, pass its last `places` as
  * `from`.
  */
-export async function searchBack(read, { from, goal, ...wish }, report, signal) {
+export async function searchBack(read, { from, goal, ...request }, report, signal) {
   let known = from;
   let oldest = goal;
   for (let window = FIRST_WINDOW; ; window = Math.min(window * 2, LAST_WINDOW)) {
@@ -58,11 +58,11 @@ export async function searchBack(read, { from, goal, ...wish }, report, signal) 
     if (behind?.length === 0) return;
     const before = behind && cursorOf(behind);
     const offset = behind ? cursorOf(behind, window) : -window;
-    let page = await read({ ...wish, offset, before }, signal);
+    let page = await read({ ...request, offset, before }, signal);
     const found = [...page.records];
     const { begins } = page;
     while (!page.isEnd && (page.records.length > 0 || page.unread.length === 0)) {
-      page = await read({ ...wish, offset: page.cursor, before }, signal);
+      page = await read({ ...request, offset: page.cursor, before }, signal);
       found.push(...page.records);
     }
     known = merged(known ?? [], begins);
@@ -91,29 +91,29 @@ function merged(known, begins) {
 /**
  * Read page after page to the end; `keep(records)` returns those to hold. isEnd is false if there were too many pages.
  */
-export async function recordsToTheEnd(topic, wish, keep, signal) {
-  let page = await records(topic, wish, signal);
+export async function recordsToTheEnd(topic, request, keep, signal) {
+  let page = await records(topic, request, signal);
   const { begins } = page;
   let kept = keep(page.records);
   // A partition that cannot be read has no end; the others are at theirs when a page has no records.
-  const goesOn = () => !page.isEnd && (page.records.length > 0 || page.unread.length === 0);
-  for (let pages = 1; goesOn() && pages < MAX_PAGES; pages++) {
-    page = await records(topic, { ...wish, offset: page.cursor }, signal);
+  const hasMore = () => !page.isEnd && (page.records.length > 0 || page.unread.length === 0);
+  for (let pages = 1; hasMore() && pages < MAX_PAGES; pages++) {
+    page = await records(topic, { ...request, offset: page.cursor }, signal);
     kept = keep([...kept, ...page.records]);
   }
   return { ...page, begins, records: kept };
 }
 
 /**
- * Call `got(record)` for each new record and `missed(places)` for records deleted unread; keeps `wish.last` up to date.
+ * Call `got(record)` for each new record and `missed(places)` for records deleted unread; keeps `request.last` up to date.
  */
-export async function tail(topic, wish, got, missed, signal) {
-  const { partition, filter } = wish;
+export async function tail(topic, request, got, missed, signal) {
+  const { partition, filter } = request;
   await follow(
     (await where(topic, partition)) + query({ filter, format: "BINARY" }),
-    wish.last,
+    request.last,
     (event, data, id) => {
-      if (id !== null) wish.last = id; // after a disconnect the tail resumes here
+      if (id !== null) request.last = id; // after a disconnect the tail resumes here
       if (data === null) return;
       const reply = JSON.parse(data);
       if (event === "error") throw new Error(reply.message);

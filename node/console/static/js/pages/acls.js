@@ -93,7 +93,7 @@ function openAcl(refresh) {
 async function askToDelete(one, refresh) {
   const isDone = await ask({
     title: "Delete this ACL?",
-    what: `${one.principal} from ${one.host === "*" ? "any host" : one.host}: ${one.permission.toLowerCase()} ${one.operation} on ${resource(one)}.`,
+    effect: `${one.principal} from ${one.host === "*" ? "any host" : one.host}: ${one.permission.toLowerCase()} ${one.operation} on ${resource(one)}.`,
     action: "Delete the ACL",
     act: () => deleteAcl(Object.fromEntries(FIELDS.map((name) => [name, one[name]]))),
   });

@@ -76,17 +76,20 @@ function drawState(reply, refresh) {
     reply.copied_bytes === 0
       ? "no data to copy"
       : `${bytes(reply.copied_bytes)} to copy, at least ${duration(reply.least_ms)} at ${bytes(reply.max_bytes_per_second)}/s for each broker`;
+  // An administrator may have started these moves without a balance.
+  const isBalance = reply.requested || reply.enabled;
+  const moves = many(reply.moving.length, "partition moves", "partitions move");
   const begin = button("Execute…", () => execute(left, cost).then(refresh), { class: "main" });
   const end = button("Cancel…", () => cancel(reply.enabled).then(refresh), { class: "danger-quiet" });
   const [kind, title, more] = isBusy(reply)
-    ? ["warn", `The cluster is being balanced: ${many(reply.moving.length, "partition moves", "partitions move")}.`, `${left} left, ${cost}`]
+    ? ["warn", `${isBalance ? "The cluster is being balanced: " : ""}${moves}.`, `${left} left, ${cost}`]
     : reply.move_count === 0
-      ? ["good", "The cluster is even: nothing is left to move.", ""]
+      ? ["good", "The cluster is balanced: nothing is left to move.", ""]
       : ["warn", `${left} would change.`, cost];
   return [
     h(
       "div",
-      { class: `verdict ${kind}`, role: "status" },
+      { class: `summary ${kind}`, role: "status" },
       h("strong", {}, title),
       more && h("span", {}, more),
     ),
@@ -99,7 +102,7 @@ function drawState(reply, refresh) {
 async function execute(left, cost) {
   const isDone = await ask({
     title: "Balance the cluster?",
-    what: [
+    effect: [
       `${left} change: ${cost}. The controller moves some partitions at a time. If it fails, the next controller continues.`,
       "The plan is computed again during the balance, so the moves may differ from those shown here.",
     ],
@@ -113,7 +116,7 @@ async function cancel(isEnabled) {
   let cancelled = [];
   const isDone = await ask({
     title: "Cancel the balance?",
-    what: [
+    effect: [
       "No further moves are started, and partitions that are moving now stay where they were. Data copied so far for them is deleted; moves that are complete stay.",
       isEnabled && "The cluster balances itself again later, because ottla.balance.enable is true.",
     ].filter(Boolean),

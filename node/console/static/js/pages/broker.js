@@ -10,7 +10,7 @@ import { ask } from "../dialog.js";
 import { h } from "../dom.js";
 import { bytes, count, many } from "../format.js";
 import { historyCharts } from "../history_charts.js";
-import { sentence, tellMoves } from "../leader_moves.js";
+import { reportMoves, sentence } from "../leader_moves.js";
 import { badge, button, code, facts, link, note, say, section } from "../parts.js";
 import { table } from "../table.js";
 import { FENCED, brokerAddress, brokerState } from "./brokers.js";
@@ -81,11 +81,11 @@ function actions(broker, reply, refresh) {
   return [
     reply.can_end && badge("warn", reply.is_drained ? "drained" : "drained, except for single replicas"),
     reply.can_end
-      ? button("End the drain", () => tellMoves(() => undrain(broker)).then(refresh))
+      ? button("End the drain", () => reportMoves(() => undrain(broker)).then(refresh))
       : button("Drain…", () =>
       ask({
         title: `Drain broker ${broker}?`,
-        what: "Other brokers become the leaders of its partitions and stay so, even if it restarts, until you end the drain. Its replicas stay and keep up with the new leaders.",
+        effect: "Other brokers become the leaders of its partitions and stay so, even if it restarts, until you end the drain. Its replicas stay and keep up with the new leaders.",
         action: "Drain",
         act: async () => say(sentence(await drain(broker))),
       }).then(refresh),
@@ -100,7 +100,7 @@ async function leave(broker) {
     const { held, planned } = await planDecommission(broker);
     await ask({
       title: `Decommission broker ${broker}?`,
-      what:
+      effect:
         held.count === 0
           ? "It holds no replicas. If it is stopped, it is now removed from the cluster. If it still runs, stop it first."
           : `It holds ${many(held.count, "replica")}. The data of ${many(planned.length, "partition")} is copied to other brokers. When this broker holds no replicas, stop it and choose Decommission again to remove it from the cluster.`,

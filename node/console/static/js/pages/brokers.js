@@ -5,7 +5,7 @@ import { rebalanceLeaders } from "../ask/leaders.js";
 import { h } from "../dom.js";
 import { UNKNOWN, bytes, count } from "../format.js";
 import { brokerHref } from "../hrefs.js";
-import { tellMoves } from "../leader_moves.js";
+import { reportMoves } from "../leader_moves.js";
 import { badge, button, link } from "../parts.js";
 import { perSecond } from "../chart_kinds.js";
 import { flowNow, watchRates } from "../rates.js";
@@ -25,7 +25,7 @@ export function brokersPage(view) {
   };
   const list = view.live({ every: 3_000, ask, draw: brokerTable });
   const rebalance = async () => {
-    await tellMoves(rebalanceLeaders);
+    await reportMoves(rebalanceLeaders);
     list.refresh();
   };
   view.show(

@@ -12,7 +12,7 @@ import { morph } from "../morph.js";
 import { badge, button, facts, link, note, say } from "../parts.js";
 import { openRecord } from "../record_dialog.js";
 import { placeOf, short } from "../record_table.js";
-import { newestOf, searchedWords, unreadWords } from "../record_wish.js";
+import { newestOf, searchedWords, unreadWords } from "../record_selection.js";
 import { table } from "../table.js";
 
 const PAGE = 10_000; // letters in one window of a search
@@ -28,7 +28,7 @@ export function deadLettersPage(view, { group }) {
   let shown = () => {};
 
   const made = form(
-    { label: "Which letters", action: "Read", act: (values) => search(wishOf(values)) },
+    { label: "Which letters", action: "Read", act: (values) => search(selectionOf(values)) },
     field(
       "Filter",
       input("filter", { type: "search", placeholder: "text in key or value" }),
@@ -43,38 +43,38 @@ export function deadLettersPage(view, { group }) {
   );
 
   /** Search from the newest letter back, as for records. */
-  async function search(wish, { all = [], places = null, goal = wish.newest } = {}) {
+  async function search(selection, { all = [], places = null, goal = selection.newest } = {}) {
     searching?.abort();
-    const mine = new AbortController();
-    searching = mine;
-    const signal = AbortSignal.any([mine.signal, view.signal]);
+    const controller = new AbortController();
+    searching = controller;
+    const signal = AbortSignal.any([controller.signal, view.signal]);
     const known = { all, places, unread: [], topic: null, copies: false };
     const oldest = () => known.all[goal - 1]?.timestamp ?? null;
     const isWhole = () => (known.places ?? [null]).every((one) => one?.isStart);
     const words = () =>
       `${many(known.all.length, "dead letter")}, the newest first; ${searchedWords(known.places ?? [])}${unreadWords(known.unread)}.`;
-    const read = async (asked, end) => {
-      const page = await deadLetters(group, asked, end);
+    const read = async (request, end) => {
+      const page = await deadLetters(group, request, end);
       Object.assign(known, { topic: page.topic, copies: page.copies });
       return page;
     };
-    const on = () => search(wish, { ...known, goal: known.all.length + wish.newest });
+    const on = () => search(selection, { ...known, goal: known.all.length + selection.newest });
     try {
       await searchBack(
         read,
-        { filter: wish.filter, topic: wish.topic, count: PAGE, from: places, goal: oldest() },
+        { filter: selection.filter, topic: selection.topic, count: PAGE, from: places, goal: oldest() },
         ({ records, ...reply }) => {
           Object.assign(known, reply, { all: newestOf([...known.all, ...records], MAX_FOUND) });
-          draw(known, `Searching. ${words()}`, button("Stop", () => mine.abort()));
+          draw(known, `Searching. ${words()}`, button("Stop", () => controller.abort()));
           return oldest();
         },
         signal,
       );
     } catch (problem) {
       if (view.signal.aborted) return;
-      if (!mine.signal.aborted) throw problem;
+      if (!controller.signal.aborted) throw problem;
     }
-    if (searching === mine) draw(known, words(), isWhole() ? null : button("Continue searching", on));
+    if (searching === controller) draw(known, words(), isWhole() ? null : button("Continue searching", on));
   }
 
   function draw(known, words, more) {
@@ -85,7 +85,7 @@ export function deadLettersPage(view, { group }) {
         ["Dead-letter topic", known.topic === null ? "none" : link(topicHref(known.topic, "records"), known.topic)],
         known.topic !== null && ["Letters contain the record", known.copies ? "yes" : "no, only its origin"],
       ]),
-      known.topic === null ? nowhere(group) : h("p", { class: "hint", role: "status" }, words),
+      known.topic === null ? noDeadLetterTopic(group) : h("p", { class: "hint", role: "status" }, words),
       known.topic !== null && letterTable(known),
       h(
         "div",
@@ -167,7 +167,7 @@ function originOf({ origin }) {
   ];
 }
 
-function nowhere(group) {
+function noDeadLetterTopic(group) {
   return note(
     "",
     "This group has no dead-letter topic: records that are rejected, or delivered too often, leave no dead letter. Set errors.deadletterqueue.topic.name in its ",
@@ -176,7 +176,7 @@ function nowhere(group) {
   );
 }
 
-function wishOf({ filter, count: wanted, topic }) {
+function selectionOf({ filter, count: wanted, topic }) {
   const newest = whole(wanted, "Maximum letters", { least: 1 });
   if (newest > MAX_FOUND) throw new Error(`Maximum letters must be at most ${MAX_FOUND}.`);
   return { filter, newest, topic: topic.trim() };

@@ -37,7 +37,7 @@ function draw({ is_healthy, checked_at, findings }) {
   return [
     h(
       "div",
-      { class: `verdict ${is_healthy ? "good" : "bad"}`, role: "status" },
+      { class: `summary ${is_healthy ? "good" : "bad"}`, role: "status" },
       h("strong", {}, problems === 0 ? "No problems were found." : `${many(problems, "problem")}.`),
       h("span", {}, `${many(notes, "note")}, examined at ${clock(Date.parse(checked_at))}`),
     ),

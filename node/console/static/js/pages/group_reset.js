@@ -57,9 +57,9 @@ export function groupResetPage(view, { group }) {
   );
   let read = [];
   topic.onchange = () => {
-    const mine = read.filter((one) => one.topic === topic.value);
-    numbers.hidden = mine.length === 0;
-    partitions.replaceChildren(...mine.map((one) => h("option", { value: one.partition }, one.partition)));
+    const ofTopic = read.filter((one) => one.topic === topic.value);
+    numbers.hidden = ofTopic.length === 0;
+    partitions.replaceChildren(...ofTopic.map((one) => h("option", { value: one.partition }, one.partition)));
   };
   topic.onchange();
   askGroup(group, view.signal).then(
@@ -77,9 +77,9 @@ export function groupResetPage(view, { group }) {
       action: "Show what would change",
       act: async (values) => {
         plan.replaceChildren();
-        const wish = wishOf(values, [...partitions.selectedOptions].map((one) => Number(one.value)));
-        const { changes } = await resetOffsets(group, { ...wish, dry_run: true });
-        plan.append(drawPlan(group, wish, changes, plan));
+        const request = requestOf(values, [...partitions.selectedOptions].map((one) => Number(one.value)));
+        const { changes } = await resetOffsets(group, { ...request, dry_run: true });
+        plan.append(drawPlan(group, request, changes, plan));
       },
     },
     field("Reset to", to),
@@ -108,7 +108,7 @@ function forgetForm(group, topics) {
         if (!topic) throw new Error("Choose a topic.");
         const isDone = await ask({
           title: `Delete the offsets of ${group} in ${topic}?`,
-          what: "Members that read the topic later start as in a new group, by auto.offset.reset or share.auto.offset.reset.",
+          effect: "Members that read the topic later start as in a new group, by auto.offset.reset or share.auto.offset.reset.",
           action: "Delete the offsets",
           act: () => deleteOffsets(group, topic),
         });
@@ -119,13 +119,13 @@ function forgetForm(group, topics) {
   );
 }
 
-function drawPlan(group, wish, changes, plan) {
+function drawPlan(group, request, changes, plan) {
   const apply = async () => {
     const isDone = await ask({
       title: `Reset the offsets of ${group}?`,
-      what: `${many(changes.length, "partition gets", "partitions get")} the new offsets shown here. Members that join next start there: after a step back they read records again, after a step forward they never read the skipped ones.`,
+      effect: `${many(changes.length, "partition gets", "partitions get")} the new offsets shown here. Members that join next start there: after a step back they read records again, after a step forward they never read the skipped ones.`,
       action: "Reset the offsets",
-      act: () => resetOffsets(group, { ...wish, dry_run: false }),
+      act: () => resetOffsets(group, { ...request, dry_run: false }),
     });
     if (!isDone) return;
     say(`The offsets of ${group} are reset.`);
@@ -151,17 +151,17 @@ function drawPlan(group, wish, changes, plan) {
 }
 
 /** Return the body of the request, without `dry_run`. */
-function wishOf(values, partitions) {
-  const wish = { to: values.to };
-  if (values.to === "offset") wish.value = whole(values.offset, "Offset");
-  if (values.to === "shift") wish.value = whole(values.shift, "Shift by", { least: -Number.MAX_SAFE_INTEGER });
+function requestOf(values, partitions) {
+  const request = { to: values.to };
+  if (values.to === "offset") request.value = whole(values.offset, "Offset");
+  if (values.to === "shift") request.value = whole(values.shift, "Shift by", { least: -Number.MAX_SAFE_INTEGER });
   if (values.to === "datetime") {
-    wish.value = new Date(values.datetime).getTime();
-    if (Number.isNaN(wish.value)) throw new Error("Enter a date and a time.");
+    request.value = new Date(values.datetime).getTime();
+    if (Number.isNaN(request.value)) throw new Error("Enter a date and a time.");
   }
-  if (values.to === "duration") wish.value = Math.round(decimal(values.duration, "Minutes ago") * 60_000);
+  if (values.to === "duration") request.value = Math.round(decimal(values.duration, "Minutes ago") * 60_000);
   if (values.topic) {
-    wish.topics = [{ topic: values.topic, partitions: partitions.length ? partitions : undefined }];
+    request.topics = [{ topic: values.topic, partitions: partitions.length ? partitions : undefined }];
   }
-  return wish;
+  return request;
 }

@@ -49,7 +49,7 @@ function draw(all, list) {
   const abort = async (one) => {
     const isDone = await ask({
       title: `Abort the transaction open in ${one.topic}, partition ${one.partition}, from offset ${one.open_from}?`,
-      what: "An abort marker is written to this partition only. If the producer is still alive, its transaction may be committed in other partitions and aborted in this one.",
+      effect: "An abort marker is written to this partition only. If the producer is still alive, its transaction may be committed in other partitions and aborted in this one.",
       action: "Write the abort marker",
       act: () => abortInLog(one.topic, one.partition, one.open_from),
     });

@@ -9,7 +9,7 @@ import { liveCharts } from "../rates.js";
 import { isVoterThere } from "../voters.js";
 import { brokerTable } from "./brokers.js";
 
-const TROUBLES = [
+const PROBLEMS = [
   [
     "leaderless",
     "without a leader",
@@ -26,7 +26,7 @@ const TROUBLES = [
   ["under_replicated", "under-replicated", "warn", "At least one replica is not in sync: it is behind, or its broker is down."],
   [
     "unclean",
-    "without a replica in sync",
+    "without a live replica in sync",
     "bad",
     "Only an unclean leader election can give them a leader now, and it may lose acknowledged records.",
   ],
@@ -50,16 +50,16 @@ function drawQuorum(voters) {
 }
 
 function draw(reply) {
-  const troubles = TROUBLES.filter(([name]) => (reply[name]?.count ?? 0) > 0);
+  const problems = PROBLEMS.filter(([name]) => (reply[name]?.count ?? 0) > 0);
   const running = reply.brokers.filter((one) => one.state === "active").length;
   return [
     h(
       "div",
       {
-        class: `verdict ${reply.is_healthy ? "good" : reply.cut_off_since || troubles.some(([, , kind]) => kind === "bad") ? "bad" : "warn"}`,
+        class: `summary ${reply.is_healthy ? "good" : reply.cut_off_since || problems.some(([, , kind]) => kind === "bad") ? "bad" : "warn"}`,
         role: "status",
       },
-      h("strong", {}, reply.is_healthy ? "All is well." : (reply.reason ?? sentence(reply, troubles, running))),
+      h("strong", {}, reply.is_healthy ? "All is well." : (reply.reason ?? sentence(reply, problems, running))),
       h(
         "span",
         {},
@@ -80,7 +80,7 @@ function draw(reply) {
       ["Partitions", count(reply.partitions)],
     ]),
     facts([
-      ...TROUBLES.map(([name, words, kind]) => [
+      ...PROBLEMS.map(([name, words, kind]) => [
         words[0].toUpperCase() + words.slice(1),
         amount(reply[name]?.count ?? 0, kind),
       ]),
@@ -88,15 +88,15 @@ function draw(reply) {
     reply.causes
       .filter((one) => one.subject !== "partition")
       .map((one) => note(one.severity === "problem" ? "bad" : "warn", one.message)),
-    troubles.map(([name, words, kind, meaning]) => trouble(reply[name], words, kind, meaning)),
+    problems.map(([name, words, kind, meaning]) => problem(reply[name], words, kind, meaning)),
     section("Brokers", brokerTable(reply)),
   ];
 }
 
-function sentence(reply, troubles, running) {
-  if (troubles.length > 0)
+function sentence(reply, problems, running) {
+  if (problems.length > 0)
     return (
-      troubles.map(([name, words]) => `${many(reply[name].count, "partition")} ${words}`).join(", ") + "."
+      problems.map(([name, words]) => `${many(reply[name].count, "partition")} ${words}`).join(", ") + "."
     );
   return running < reply.brokers.length
     ? `${many(reply.brokers.length - running, "broker is", "brokers are")} not running.`
@@ -117,7 +117,7 @@ function amount(value, kind) {
   return value === 0 ? "0" : badge(kind, count(value));
 }
 
-function trouble({ count: all, partitions }, words, kind, meaning) {
+function problem({ count: all, partitions }, words, kind, meaning) {
   const rest = all - partitions.length;
   return note(
     kind,

@@ -94,7 +94,7 @@ function openQuota(refresh) {
 async function askToRemove(entity, refresh) {
   const isDone = await ask({
     title: `Remove the quotas of ${nameOf(entity)}?`,
-    what: "The next most specific quota for these clients applies, if there is one.",
+    effect: "The next most specific quota for these clients applies, if there is one.",
     action: "Remove the quotas",
     act: () => deleteQuotas(entity),
   });

@@ -49,7 +49,7 @@ export function reassignmentsPage(view) {
         const replicas = [first, ...brokers.chosen().filter((id) => id !== first)];
         const isDone = await ask({
           title: `Move ${values.topic}, partition ${number}?`,
-          what: `Its replicas will be on ${replicas.length === 1 ? "broker" : "brokers"} ${replicas.join(", ")}, and broker ${first} will be the preferred leader. Brokers without a replica copy the data first.`,
+          effect: `Its replicas will be on ${replicas.length === 1 ? "broker" : "brokers"} ${replicas.join(", ")}, and broker ${first} will be the preferred leader. Brokers without a replica copy the data first.`,
           action: "Move it",
           act: () => reassign(values.topic, number, replicas),
         });
@@ -70,7 +70,7 @@ export function drawMoves(all, list) {
   const stop = async (one) => {
     const isDone = await ask({
       title: `Stop the move of ${one.topic}, partition ${one.partition}?`,
-      what: "The replicas stay where they were before the move. Data copied so far is deleted.",
+      effect: "The replicas stay where they were before the move. Data copied so far is deleted.",
       action: "Stop the move",
       act: () => cancel(one.topic, one.partition),
     });

@@ -12,7 +12,7 @@ import { button, note } from "../parts.js";
 import { recordChoice } from "../record_choice.js";
 import { recordTable } from "../record_table.js";
 import { recordViewer } from "../record_viewer.js";
-import { newestOf, pageOf, searchedWords, unreadWords, wishOf } from "../record_wish.js";
+import { newestOf, pageOf, searchedWords, selectionOf, unreadWords } from "../record_selection.js";
 import { topicHead } from "../topic_head.js";
 
 const MAX_KEPT = 500; // of a live tail; older records leave the page
@@ -28,20 +28,20 @@ export function recordsPage(view, { topic }) {
   const { exports, show, showGiven } = recordViewer(topic, view, found, () => shown);
 
   const live = button("Live tail", () => (following ? stop() : start()), { "aria-pressed": "false" });
-  const { made, partition } = recordChoice(given, live, (wish) => read(wish));
+  const { made, partition } = recordChoice(given, live, (selection) => read(selection));
 
-  const read = (wish) => (wish.isSearch ? search(wish) : readPage(wish));
+  const read = (selection) => (selection.isSearch ? search(selection) : readPage(selection));
 
   /**
    * Search from the newest record back, until there are enough and no partition can have a newer one, the oldest record
    * is reached, or the user stops the search.
    */
-  async function search(wish, { all = [], places = null, goal = wish.newest } = {}) {
+  async function search(selection, { all = [], places = null, goal = selection.newest } = {}) {
     stop();
     state.all = false;
-    const mine = new AbortController();
-    searching = mine;
-    const signal = AbortSignal.any([mine.signal, view.signal]);
+    const controller = new AbortController();
+    searching = controller;
+    const signal = AbortSignal.any([controller.signal, view.signal]);
     const known = { all, places, unread: [] };
     const oldest = () => known.all[goal - 1]?.timestamp ?? null;
     const isWhole = () => (known.places ?? [null]).every((one) => one?.isStart);
@@ -50,35 +50,35 @@ export function recordsPage(view, { topic }) {
       const without = unreadWords(unread);
       return `${many(found.length, "record")}, the newest first; ${searchedWords(known.places ?? [])}${without}.`;
     };
-    const on = () => search(wish, { ...known, goal: known.all.length + wish.newest });
-    draw(all, `Searching. ${words()}`, button("Stop", () => mine.abort()));
+    const on = () => search(selection, { ...known, goal: known.all.length + selection.newest });
+    draw(all, `Searching. ${words()}`, button("Stop", () => controller.abort()));
     try {
       await searchBack(
-        (asked, end) => records(topic, asked, end),
-        { ...wish.asked, from: places, goal: oldest() },
+        (request, end) => records(topic, request, end),
+        { ...selection.request, from: places, goal: oldest() },
         ({ records: found, ...reply }) => {
           Object.assign(known, reply, { all: newestOf([...known.all, ...found], MAX_FOUND) });
-          draw(known.all, `Searching. ${words()}`, button("Stop", () => mine.abort()));
+          draw(known.all, `Searching. ${words()}`, button("Stop", () => controller.abort()));
           return oldest();
         },
         signal,
       );
     } catch (problem) {
-      if (!mine.signal.aborted || view.signal.aborted) throw problem;
+      if (!controller.signal.aborted || view.signal.aborted) throw problem;
     }
-    if (searching === mine) draw(known.all, words(), isWhole() ? null : button("Continue searching", on));
+    if (searching === controller) draw(known.all, words(), isWhole() ? null : button("Continue searching", on));
   }
 
-  async function readPage(wish) {
+  async function readPage(selection) {
     stop();
     state.all = false;
     const page = pageOf(
-      wish,
-      wish.newest === null
-        ? await records(topic, wish.asked, view.signal)
-        : await recordsToTheEnd(topic, wish.asked, (all) => newestOf(all, wish.newest), view.signal),
+      selection,
+      selection.newest === null
+        ? await records(topic, selection.request, view.signal)
+        : await recordsToTheEnd(topic, selection.request, (all) => newestOf(all, selection.newest), view.signal),
     );
-    const more = page.cursor && button("Read more", () => readOn(wish, page.cursor));
+    const more = page.cursor && button("Read more", () => readMore(selection, page.cursor));
     draw(
       page.records,
       `${many(page.records.length, "record")}${page.words}`,
@@ -87,16 +87,16 @@ export function recordsPage(view, { topic }) {
   }
 
   /** Read on after a page, and set the address accordingly. */
-  function readOn(wish, cursor) {
+  function readMore(selection, cursor) {
     keepInAddress({ cursor, show: "" });
-    return readPage({ ...wish, newest: null, asked: { ...wish.asked, offset: cursor, timestamp: null } });
+    return readPage({ ...selection, newest: null, request: { ...selection.request, offset: cursor, timestamp: null } });
   }
 
   function start() {
-    const { partition: one, filter } = wishOf(Object.fromEntries(new FormData(made))).asked;
+    const { partition: one, filter } = selectionOf(Object.fromEntries(new FormData(made))).request;
     const kept = [];
     let skipped = 0;
-    const mine = new AbortController();
+    const controller = new AbortController();
     let isDue = false;
     const drawKept = () =>
       draw(
@@ -110,14 +110,14 @@ export function recordsPage(view, { topic }) {
       isDue = true;
       requestAnimationFrame(() => {
         isDue = false;
-        if (!mine.signal.aborted) drawKept();
+        if (!controller.signal.aborted) drawKept();
       });
     };
-    following = mine;
+    following = controller;
     live.setAttribute("aria-pressed", "true");
     live.textContent = "Stop";
     drawKept();
-    followRecords(topic, { partition: one, filter, last: null }, mine.signal, {
+    followRecords(topic, { partition: one, filter, last: null }, controller.signal, {
       got: (record) => {
         kept.unshift(record);
         kept.length = Math.min(kept.length, MAX_KEPT);
@@ -158,8 +158,8 @@ export function recordsPage(view, { topic }) {
   /** Read the records of the address, and open the record in it. */
   async function readGiven() {
     try {
-      const wish = wishOf(Object.fromEntries(new FormData(made)));
-      await (given.cursor ? readOn(wish, given.cursor) : read(wish));
+      const selection = selectionOf(Object.fromEntries(new FormData(made)));
+      await (given.cursor ? readMore(selection, given.cursor) : read(selection));
       if (given.show) await showGiven(given.show);
     } catch (problem) {
       if (!view.signal.aborted) found.replaceChildren(note("bad", problem.message));

@@ -66,7 +66,7 @@ function draw(reply, list) {
   const clear = async () => {
     const isDone = await ask({
       title: "Remove all limits?",
-      what: "The limits of all brokers and topics are removed. Replicas are then copied as fast as disks and network allow.",
+      effect: "The limits of all brokers and topics are removed. Replicas are then copied as fast as disks and network allow.",
       action: "Remove all limits",
       act: clearThrottles,
     });

@@ -10,7 +10,7 @@ import { field, form, input, whole } from "../form.js";
 import { bytes, count, many } from "../format.js";
 import { historyCharts } from "../history_charts.js";
 import { brokerHref } from "../hrefs.js";
-import { askUnclean, openTransfer, tellMoves } from "../leader_moves.js";
+import { askUnclean, openTransfer, reportMoves } from "../leader_moves.js";
 import { badge, button, facts, link, say, section } from "../parts.js";
 import { table } from "../table.js";
 import { topicHead } from "../topic_head.js";
@@ -29,7 +29,7 @@ export function topicPage(view, { topic }) {
         const wanted = whole(values.count, "Partitions", { least: 1 });
         const isDone = await ask({
           title: `Increase ${topic} to ${many(wanted, "partition")}?`,
-          what: "Partitions cannot be removed again, and records with a key may go to different partitions than before.",
+          effect: "Partitions cannot be removed again, and records with a key may go to different partitions than before.",
           action: "Add the partitions",
           act: () => addPartitions(topic, wanted),
         });
@@ -125,7 +125,7 @@ function drawElections(topic, all, refresh) {
           `${many(others.length, "partition is", "partitions are")} not led by the preferred leader, the first replica.`,
         ),
         button("Elect preferred leaders", async () => {
-          await tellMoves(() => electPreferred(places(others)));
+          await reportMoves(() => electPreferred(places(others)));
           refresh();
         }),
       ),

@@ -19,7 +19,7 @@ export function transactionPage(view, { id }) {
   const abort = async () => {
     const isDone = await ask({
       title: `Abort the transaction of ${id}?`,
-      what: isTwoPhase ? [PREPARED, LOST] : LOST,
+      effect: isTwoPhase ? [PREPARED, LOST] : LOST,
       action: "Abort the transaction",
       act: () => abortTransaction(id),
     });

@@ -58,12 +58,12 @@ function openPassword(name, refresh) {
       action: name === null ? "Create" : "Set the password",
       others: [button("Cancel", () => close())],
       act: async (values) => {
-        const whose = name ?? values.name.trim();
-        if (!whose) throw new Error("Name must not be empty.");
+        const user = name ?? values.name.trim();
+        if (!user) throw new Error("Name must not be empty.");
         if (values.password !== values.again) throw new Error("The two passwords differ.");
-        await setPassword(whose, values.password, values.mechanism);
+        await setPassword(user, values.password, values.mechanism);
         close();
-        say(name === null ? `User ${whose} is created.` : `The password of ${whose} is set.`);
+        say(name === null ? `User ${user} is created.` : `The password of ${user} is set.`);
         refresh();
       },
     },
@@ -78,7 +78,7 @@ function openPassword(name, refresh) {
 async function askToDelete(name, refresh) {
   const isDone = await ask({
     title: `Delete the user ${name}?`,
-    what: "The user can no longer log in. Connections that are open stay until they end. ACLs and quotas of the user stay.",
+    effect: "The user can no longer log in. Connections that are open stay until they end. ACLs and quotas of the user stay.",
     action: "Delete the user",
     act: () => deleteUser(name),
   });

@@ -114,9 +114,9 @@ def test_passwords_of_unknown_users_are_checked_by_the_mechanisms_of_real_users(
 
 def test_nodes_with_one_key_send_equal_salts_and_with_another_key_different_ones() -> None:
     known = users([kafkas_salt() for _ in range(20)])
-    turned = dict(sorted(known.items(), reverse=True))
+    reordered = dict(sorted(known.items(), reverse=True))
 
-    assert shown(made(known)) == shown(made(turned))
+    assert shown(made(known)) == shown(made(reordered))
     others = shown(made(known, b"other"))
     assert not {one.salt for one in others} & {one.salt for one in shown(made(known))}
 
@@ -153,7 +153,7 @@ def test_forms_are_counted_once_after_a_change_and_among_some_credentials_only(
     assert {len(one.salt) for one in shown(false)} == {64} and counted == [20, 1]
 
 
-def test_very_many_forms_cost_little() -> None:
+def test_the_number_of_forms_is_limited() -> None:
     chance = random.Random(7)
     known = users([chance.randbytes(1 + number % 500) for number in range(4_000)])
 

@@ -73,7 +73,7 @@ def test_a_valid_token_completes_the_login_until_it_expires() -> None:
 
 
 @pytest.mark.parametrize(
-    ("message", "told"),
+    ("message", "expected"),
     [
         (b"\x01", INVALID_TOKEN),
         (b"n,,\x01auth=Bearer good\x01\x01", ""),
@@ -81,14 +81,14 @@ def test_a_valid_token_completes_the_login_until_it_expires() -> None:
         (b"\\x01", ""),  # four characters, which sarama sends
     ],
 )
-def test_an_invalid_token_is_reported_and_any_next_message_fails(message: bytes, told: str) -> None:
+def test_an_invalid_token_is_reported_and_any_next_message_fails(message: bytes, expected: str) -> None:
     exchange = OauthBearerExchange(verified)
 
     assert exchange.respond(b"n,,\x01auth=Bearer bad\x01\x01") == b'{"status":"invalid_token"}'
     with pytest.raises(SaslError) as failed:
         exchange.respond(message)
 
-    assert failed.value.message == told
+    assert failed.value.message == expected
     assert (exchange.user, exchange.is_complete, exchange.expires_ms) == ("", False, None)
 
 

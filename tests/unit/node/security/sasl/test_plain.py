@@ -24,7 +24,7 @@ def test_one_message_has_user_and_password() -> None:
 
 
 @pytest.mark.parametrize(
-    ("token", "told"),
+    ("token", "expected"),
     [
         (b"", ""),
         (b"ann\0pass", ""),
@@ -35,11 +35,11 @@ def test_one_message_has_user_and_password() -> None:
         (b"root\0ann\0pass", OTHER_AUTHORIZATION_ID),
     ],
 )
-def test_any_other_message_is_rejected(token: bytes, told: str) -> None:
+def test_any_other_message_is_rejected(token: bytes, expected: str) -> None:
     with pytest.raises(SaslError) as failed:
         read_plain(token)
 
-    assert failed.value.message == told
+    assert failed.value.message == expected
 
 
 def test_a_password_is_compared_as_a_whole() -> None:
@@ -74,7 +74,7 @@ def test_users_of_a_listener_log_in_with_their_password() -> None:
 @pytest.mark.parametrize("mechanism", [ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512])
 def test_users_of_the_cluster_log_in_by_the_keys_of_any_mechanism(mechanism: ScramMechanism) -> None:
     users = {("ann", mechanism): kept(mechanism, b"pass")}
-    exchange = StoredPlainExchange(lambda user, asked: users.get((user, asked)), FALSE.of_password)
+    exchange = StoredPlainExchange(lambda user, wanted: users.get((user, wanted)), FALSE.of_password)
 
     assert exchange.respond(b"\0ann\0pass") == b""
     assert exchange.is_complete and exchange.user == "ann"
@@ -84,7 +84,7 @@ def test_users_of_the_cluster_log_in_by_the_keys_of_any_mechanism(mechanism: Scr
 def test_a_wrong_password_and_an_unknown_user_get_equal_errors(token: bytes) -> None:
     mechanism = ScramMechanism.SCRAM_SHA_512
     users = {("ann", mechanism): kept(mechanism, b"pass")}
-    stored = StoredPlainExchange(lambda user, asked: users.get((user, asked)), FALSE.of_password)
+    stored = StoredPlainExchange(lambda user, wanted: users.get((user, wanted)), FALSE.of_password)
 
     for exchange in (stored, PlainExchange({"ann": "pass"}.get)):
         with pytest.raises(SaslError) as failed:
@@ -99,10 +99,10 @@ def test_passwords_of_unknown_users_take_as_many_hashes(
 ) -> None:
     """Otherwise the time of an answer would reveal which users exist."""
     users = {ScramKey("ann", ScramMechanism.SCRAM_SHA_256): kept(ScramMechanism.SCRAM_SHA_256, b"pass")}
-    asked, pbkdf2 = [], hashlib.pbkdf2_hmac
+    computed, pbkdf2 = [], hashlib.pbkdf2_hmac
 
     def counted(name: str, password: bytes, salt: bytes, iterations: int) -> bytes:
-        asked.append((name, iterations))
+        computed.append((name, iterations))
         return pbkdf2(name, password, salt, 1)
 
     monkeypatch.setattr(hashlib, "pbkdf2_hmac", counted)
@@ -114,4 +114,4 @@ def test_passwords_of_unknown_users_take_as_many_hashes(
         with pytest.raises(SaslError):
             exchange.respond(b"\0" + user + b"\0wrong")
 
-    assert asked == [("sha256", 5_000)] * 2
+    assert computed == [("sha256", 5_000)] * 2

@@ -25,8 +25,8 @@ FINAL = b"c=biws,r=" + NONCE + b",p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ=
 SERVER_FINAL = b"v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4="
 
 
-def salted(mechanism: ScramMechanism, password: str, iterations: int) -> bytes:
-    return hashlib.pbkdf2_hmac(mechanism.hash_name, password.encode(), SALT, iterations)
+def salted(mechanism: ScramMechanism, password: str, iterations: int, salt: bytes = SALT) -> bytes:
+    return hashlib.pbkdf2_hmac(mechanism.hash_name, password.encode(), salt, iterations)
 
 
 def false_of(mechanism: ScramMechanism) -> Callable[[str], ScramCredential]:
@@ -54,19 +54,21 @@ def final_of(
     answer: bytes,
     gs2: bytes = b"n,,",
     iterations: int = 4_096,
+    *,
+    salt: bytes = SALT,
 ) -> bytes:
     """Return the correct last message of a client."""
     nonce = answer[2 : answer.index(b",")]
     without_proof = b"c=" + base64.b64encode(gs2) + b",r=" + nonce
     covered = b",".join((bare, answer, without_proof))
-    secret = salted(mechanism, password, iterations)
+    secret = salted(mechanism, password, iterations, salt)
     client_key = hmac.digest(secret, b"Client Key", mechanism.hash_name)
     signature = hmac.digest(keys_of(mechanism, secret).stored_key, covered, mechanism.hash_name)
     proof = bytes(one ^ other for one, other in zip(client_key, signature, strict=True))
     return without_proof + b",p=" + base64.b64encode(proof)
 
 
-def test_the_example_of_the_rfc() -> None:
+def test_the_login_in_the_example_of_rfc_7677_is_accepted() -> None:
     server = exchange()
 
     assert server.respond(FIRST) == SERVER_FIRST
@@ -76,7 +78,7 @@ def test_the_example_of_the_rfc() -> None:
 
 
 @pytest.mark.parametrize("mechanism", [SHA_256, SHA_512])
-def test_a_name_with_escaped_characters_and_other_iterations(mechanism: ScramMechanism) -> None:
+def test_a_user_with_an_escaped_name_and_other_iterations_logs_in(mechanism: ScramMechanism) -> None:
     server = exchange(mechanism, user="a=b,c", password="pass word", iterations=8_192)
     bare = b"n=a=3Db=2Cc,r=mine"
 

@@ -30,7 +30,7 @@ def our_server(mechanism: str, user: str, kept: ScramCredential) -> ScramExchang
     return ScramExchange(SCRAM_MECHANISMS[mechanism], users.get, lambda user: kept, nonce=b"OURS")
 
 
-def talk(server: ScramExchange, mechanism: str, user: str, password: str) -> None:
+def log_in(server: ScramExchange, mechanism: str, user: str, password: str) -> None:
     """Run a login of scramp's client at our server; each end raises an error if the other one is wrong."""
     client = TheirClient([mechanism], user, password)
     client.set_server_first(server.respond(client.get_client_first().encode()).decode())
@@ -42,7 +42,7 @@ def talk(server: ScramExchange, mechanism: str, user: str, password: str) -> Non
 def test_scramps_client_logs_in_to_our_server(mechanism: str, user: str, password: str) -> None:
     server = our_server(mechanism, user, credential(mechanism, password))
 
-    talk(server, mechanism, user, password)
+    log_in(server, mechanism, user, password)
 
     assert server.is_complete and server.user == user
 
@@ -53,7 +53,7 @@ def test_scramps_client_is_rejected_with_wrong_credentials(mechanism: str, user:
     server = our_server(mechanism, "anna", credential(mechanism, "secret"))
 
     with pytest.raises(SaslError, match="wrong user or password"):
-        talk(server, mechanism, user, password)
+        log_in(server, mechanism, user, password)
 
     assert not server.is_complete
 
@@ -65,19 +65,19 @@ def test_scramps_client_detects_that_our_server_does_not_know_the_password(mecha
     server = our_server(mechanism, "anna", kept._replace(server_key=bytes(len(kept.server_key))))
 
     with pytest.raises(ScramException):
-        talk(server, mechanism, "anna", "secret")
+        log_in(server, mechanism, "anna", "secret")
 
 
 def their_server(mechanism: str, password: str) -> Callable[[bytes], bytes]:
     """Return scramp's server, which answers a message, and raises ScramException for a wrong one."""
     theirs = Theirs(mechanism)
     kept = theirs.make_auth_info(password, iteration_count=ITERATIONS)
-    server, asked = theirs.make_server(lambda user: kept), 0
+    server, messages = theirs.make_server(lambda user: kept), 0
 
     def respond(message: bytes) -> bytes:
-        nonlocal asked
-        asked += 1
-        if asked == 1:
+        nonlocal messages
+        messages += 1
+        if messages == 1:
             server.set_client_first(message.decode())
             return str(server.get_server_first()).encode()
         server.set_client_final(message.decode())
