@@ -1,15 +1,18 @@
-"""Turns on the loop of the REST API, for work on very many records: filtering and formatting them.
+"""Turns on the loop of the REST API, for work on very many records: filtering, formatting and parsing them.
 
-Pages and tails also take turns among each other: however many there are, only one of them works in an
-iteration of the loop, between all other tasks. So /healthz waits for a few turns, not for all records.
+Requests also take turns among each other: however many there are, only one of them works in an iteration of
+the loop, between all other tasks. So /healthz waits for a few turns, not for all records.
 """
 
 import asyncio
 import time
-from collections.abc import Callable
-from typing import Final
+from collections.abc import AsyncIterator, Callable, Iterable
+from typing import Final, TypeVar
+
+T = TypeVar("T")
 
 TURN_S: Final = 0.005
+ITEMS_PER_LOOK: Final = 16  # at some 20 to 50 us each
 
 
 class LoopTurns:
@@ -20,7 +23,7 @@ class LoopTurns:
         self._lock = asyncio.Lock()
 
     def worker(self) -> "Worker":
-        """Return a worker for one page or tail; its first turn starts at its first pause."""
+        """Return a worker for one request; its first turn starts at its first pause."""
         return Worker(self._lock, self._clock_s)
 
 
@@ -40,3 +43,10 @@ class Worker:
             async with self._lock:
                 await asyncio.sleep(0)  # with the lock: the next turn starts after all other tasks
             self._ends_s = self._clock_s() + TURN_S
+
+    async def each(self, items: Iterable[T]) -> AsyncIterator[T]:
+        """Yield the items, and pause after every few of them."""
+        for number, item in enumerate(items, 1):
+            yield item
+            if number % ITEMS_PER_LOOK == 0:
+                await self.pause()

@@ -163,6 +163,7 @@ async def _reports(
             sender,
             info,
             context.cluster_id,
+            worker=context.records.turns.worker(),
             max_document_bytes=context.request_max_bytes,
             body_part=request.body_part,
             record_limit_s=context.deadline.given_s if TIMEOUT_MS in request.query else None,
@@ -187,7 +188,8 @@ async def _produce(
     except KafkaError as error:
         raise rest_error_of(error) from None
     accepted: list[tuple[str, Accepted | RestError]] = []
-    for name, document in entries:
+    worker = context.records.turns.worker()
+    async for name, document in worker.each(entries):
         try:
             accepted.append((name, accept(sender, info, document, context.deadline)))
         except RestError as error:
@@ -195,7 +197,7 @@ async def _produce(
     place = report_place(context.cluster_id, info.topic.name)
     successes: list[str] = []
     failures: list[Data] = []
-    for name, one in accepted:
+    async for name, one in worker.each(accepted):
         try:
             if isinstance(one, RestError):
                 raise one

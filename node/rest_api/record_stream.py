@@ -17,6 +17,7 @@ from ottla.node.client.record_batches import Delivery
 from ottla.node.client.record_sender import RecordSender, TopicInfo
 from ottla.node.rest_api.body_room import BodyPart
 from ottla.node.rest_api.json_stream import JsonStream
+from ottla.node.rest_api.loop_turns import Worker
 from ottla.node.rest_api.record_json import ParsedRecord, delivery_report, parse_record, report_place
 from ottla.node.rest_api.rest_error import PARTITION_NOT_FOUND, RestError, invalid_payload, rest_error_of
 
@@ -80,6 +81,7 @@ class RecordStream:
         info: TopicInfo,
         cluster_id: str,
         *,
+        worker: Worker,
         max_document_bytes: int,
         body_part: BodyPart,
         record_limit_s: float | None = None,
@@ -89,6 +91,7 @@ class RecordStream:
         self._sender = sender
         self._info = info
         self._place = report_place(cluster_id, info.topic.name)
+        self._worker = worker
         self._documents = JsonStream(max_document_bytes)
         self._body_part = body_part
         self._under_way: deque[Accepted | RestError] = deque()
@@ -147,10 +150,12 @@ class RecordStream:
         try:
             async for chunk in chunks:
                 await self._wait_for_room()
-                for document in self._documents.feed(chunk):
+                async for document in self._worker.each(self._documents.feed(chunk)):
                     is_empty = False
                     self._under_way.append(self._accept(document))
-                self._has_more.set()
+                    self._has_more.set()
+                    if len(self._under_way) >= MAX_UNDER_WAY:
+                        await self._wait_for_room()
                 if self._documents.problem is not None:
                     break
                 self._body_part.hold(self._documents.held_bytes)

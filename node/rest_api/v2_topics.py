@@ -213,7 +213,11 @@ async def produce(context: RestContext, request: RestRequest) -> Answer:
     kind = TYPES[form]
     number = request.path.get("partition_id")
     # All are parsed before the first is sent.
-    parsed = [parse_record(_as_in_v3(one, kind, number)).record for one in _records(request.raw_body)]
+    worker = context.records.turns.worker()
+    parsed = [
+        parse_record(_as_in_v3(one, kind, number)).record
+        async for one in worker.each(_records(request.raw_body))
+    ]
     with context.sender() as sender:
         try:
             info = await sender.topic(request.path["topic_name"], context.deadline)
@@ -224,13 +228,13 @@ async def produce(context: RestContext, request: RestRequest) -> Answer:
             if one.partition is not None and one.partition not in info.topic.leaders:
                 raise RestError(404, PARTITION_NOT_FOUND, "Partition not found.")
         deliveries: list[Delivery | KafkaError] = []
-        for one in parsed:
+        async for one in worker.each(parsed):
             try:
                 deliveries.append(sender.add(info, one, context.deadline))
             except KafkaError as error:
                 deliveries.append(error)
         offsets: list[Data] = []
-        for delivery in deliveries:
+        async for delivery in worker.each(deliveries):
             if isinstance(delivery, KafkaError):
                 offsets.append(_failed(delivery))
                 continue

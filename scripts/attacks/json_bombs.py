@@ -21,6 +21,13 @@ PRODUCED_TOPIC: Final = "json-produced"
 PAGED_TOPIC: Final = "json-paged"
 PARTS: Final = 3_000_000
 ARRAY: Final = b"[" + b"{}," * PARTS + b"{}]"  # 9 MB, 1.3 kB as a batch of zstd
+# 9 MB each: brackets, and texts that hold what separates values.
+PRODUCED: Final = (
+    ARRAY,
+    b"[" + b'"[",' * (PARTS * 3 // 4) + b"1]",
+    b'["' + rb"\\" * (PARTS * 3 // 2) + b'",1',
+)
+DOCUMENTS: Final = 50_000
 PARTITIONS: Final = 100
 LARGE: Final = b"x" * 900_000
 READ_QUERIES: Final = ("count=1", "count=1&filter=$.a=1", "offset=-1&count=50&filter=nothing")
@@ -64,15 +71,29 @@ def _read(nodes: Nodes) -> str:
 
 def _produce(nodes: Nodes) -> str:
     url = nodes.rest + _records_url(nodes, PRODUCED_TOPIC)
-    document = b'{"value":{"type":"JSON","data":' + ARRAY + b"}}"
-    request = urllib.request.Request(url, document, {"Content-Type": "application/json"})
-    try:
-        with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:
-            answered: Any = json.load(answer)
-    except urllib.error.HTTPError as error:
-        return f"status {error.code}"
-    assert answered["error_code"] >= 400, f"a document of {PARTS:,} values was accepted"
-    return f"error code {answered['error_code']}"
+    codes = []
+    for value in PRODUCED:
+        try:
+            [answered] = _post(url, b'{"value":{"type":"JSON","data":' + value + b"}}")
+        except urllib.error.HTTPError as error:
+            codes.append(error.code)
+            continue
+        assert answered["error_code"] >= 400, f"a document of {value[:10]!r} was accepted"
+        codes.append(answered["error_code"])
+    return f"error codes {codes}"
+
+
+def _post(url: str, body: bytes) -> list[Any]:
+    """Return the reports of the records in a stream."""
+    request = urllib.request.Request(url, body, {"Content-Type": "application/json"})
+    with urllib.request.urlopen(request, timeout=TIMEOUT_S) as answer:
+        return [json.loads(line) for line in answer]
+
+
+def _stream(nodes: Nodes) -> str:
+    reports = _post(nodes.rest + _records_url(nodes, PRODUCED_TOPIC), b"{}" * DOCUMENTS)
+    assert len(reports) == DOCUMENTS, reports[-1]
+    return f"{len(reports):,} reports, the last with code {reports[-1]['error_code']}"
 
 
 def _page(nodes: Nodes) -> str:
@@ -86,7 +107,7 @@ def _page(nodes: Nodes) -> str:
 
 ATTACKS: Final[Sequence[Attack]] = (
     Attack(
-        name="json-of-many-values-shown",
+        name="json-of-many-values-read",
         sends=f"pages and filters over a record of {PARTS:,} values of JSON, which is 1.3 kB compressed",
         send=_read,
         prepare=lambda nodes: _make(nodes, READ_TOPIC, 1, ARRAY),
@@ -94,11 +115,19 @@ ATTACKS: Final[Sequence[Attack]] = (
         node_counts=(1,),
     ),
     Attack(
-        name="json-of-many-values-told",
-        sends=f"a record of {PARTS:,} values of JSON over REST",
+        name="json-of-many-values-produced",
+        sends=f"records of {PARTS:,} values, of texts and of escapes in JSON over REST, each of 9 MB",
         send=_produce,
         prepare=lambda nodes: _make(nodes, PRODUCED_TOPIC, 1, None),
-        cpu_s=2.0,
+        cpu_s=4.0,
+        node_counts=(1,),
+    ),
+    Attack(
+        name="json-of-many-documents",
+        sends=f"a stream of {DOCUMENTS:,} empty records over REST",
+        send=_stream,
+        prepare=lambda nodes: _make(nodes, PRODUCED_TOPIC, 1, None),
+        cpu_s=8.0,
         node_counts=(1,),
     ),
     Attack(

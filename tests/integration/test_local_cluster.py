@@ -13,7 +13,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -38,19 +37,12 @@ Up = Callable[..., "subprocess.Popen[str]"]
 @pytest.fixture
 def up(tmp_path: Path) -> Iterator[Up]:
     """Yield `up(options)`, which runs `cluster up` in `tmp_path` until the end of the test."""
-    with clusters_in(tmp_path) as start:
-        yield start
-
-
-@contextmanager
-def clusters_in(data: Path) -> Iterator[Up]:
-    """Yield a function that starts clusters in `data`; all of them end with the block."""
     running: list[subprocess.Popen[str]] = []
 
     def start(*options: str, nodes: int = NODES) -> "subprocess.Popen[str]":
         base_port = str(free_ports(3 * nodes))
         running.append(
-            ottla("cluster", "up", "--nodes", str(nodes), "--base-port", base_port, *at(data), *options)
+            ottla("cluster", "up", "--nodes", str(nodes), "--base-port", base_port, *at(tmp_path), *options)
         )
         return running[-1]
 
@@ -84,16 +76,14 @@ class LocalCluster:
         return dict(described["partitions"][0])
 
 
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
-    """Start a cluster for all tests that leave its nodes running."""
-    data = tmp_path_factory.mktemp("local")
-    with clusters_in(data) as start:
-        process = start("--override", "num.partitions=7")
-        yield LocalCluster(process=process, data=data, addresses=wait_until_ready(process), start=start)
-        process.terminate()
-        process.communicate(timeout=TIMEOUT_S)
-        assert process.returncode == 0
+@pytest.fixture
+def cluster(up: Up, tmp_path: Path) -> Iterator[LocalCluster]:
+    """Start a cluster, and check at the end that it stops without an error."""
+    process = up("--override", "num.partitions=7")
+    yield LocalCluster(process=process, data=tmp_path, addresses=wait_until_ready(process), start=up)
+    process.terminate()
+    process.communicate(timeout=TIMEOUT_S)
+    assert process.returncode == 0
 
 
 def ottla(*arguments: str) -> "subprocess.Popen[str]":

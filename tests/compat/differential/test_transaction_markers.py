@@ -17,36 +17,8 @@ from tests.compat.servers import Server
 from tests.compat.wire_client import WireClient, eventually, only, plain
 
 pytestmark = [pytest.mark.slow, pytest.mark.java]
-RUN = os.urandom(3).hex()
-TOPIC, GROUP, ID = f"marked-{RUN}", f"group-{RUN}", f"id-{RUN}"
 OFFSETS = "__consumer_offsets"
 COMMIT, ABORT = True, False
-
-
-def fetched(client: WireClient) -> tuple[int, int]:
-    """Return the group's stable offset and its error code."""
-    group = {"group_id": GROUP, "topics": [{"name": TOPIC, "partition_indexes": [0]}]}
-    answer = only(client.call("offset_fetch", 8, groups=[group], require_stable=True).groups)
-    if answer.error_code:
-        return -1, int(answer.error_code)
-    one = only(only(answer.topics).partitions)
-    return int(one.committed_offset), int(one.error_code)
-
-
-def settled(client: WireClient) -> tuple[int, int]:
-    """Return the group's stable offset when no transaction holds it back any more."""
-    return eventually(lambda: fetched(client), lambda answer: answer[1] != 88)
-
-
-def mark(client: WireClient, version: int, *markers: dict[str, Any]) -> list[tuple[str, int, int]]:
-    """Write markers, and return topic, partition and code of each result, without the producers."""
-    answer = client.call("write_txn_markers", version, markers=list(markers))
-    return sorted(
-        (topic.name.replace(RUN, ""), one.partition_index, one.error_code)
-        for each in answer.markers
-        for topic in each.topics
-        for one in topic.partitions
-    )
 
 
 def marker(
@@ -62,174 +34,206 @@ def marker(
     }
 
 
-def producers(client: WireClient, topic: str, partition: int, ids: Sequence[int]) -> list[Any]:
-    """Describe these producers, in their order; of a time only whether there is one."""
-    topics = [{"name": topic, "partition_indexes": [partition]}]
-    answer = client.call("describe_producers", 0, topics=topics)
-    found = only(only(answer.topics).partitions)
-    by_id = {one.producer_id: plain(one, 0) for one in found.active_producers}
-    described = [by_id.get(producer_id, {}) for producer_id in ids]
-    for one in described:
-        one.pop("producer_id", None)
-        if "last_timestamp" in one:
-            one["last_timestamp"] = one["last_timestamp"] > 0
-        if topic == OFFSETS and "current_txn_start_offset" in one:
-            one["current_txn_start_offset"] = one["current_txn_start_offset"] >= 0
-    return described
+class TransactionalRequests:
+    """The requests of one run to one server, with a topic, a group and transactional ids of its own."""
 
+    def __init__(self, client: WireClient, run: str) -> None:
+        self.client, self.run = client, run
+        self.topic, self.group, self.prefix = f"marked-{run}", f"group-{run}", f"id-{run}"
 
-def group_partition(client: WireClient) -> int:
-    """Return the partition of `__consumer_offsets` that keeps the group."""
-    topic = only(client.call("metadata", 9, topics=[{"name": OFFSETS}]).topics)
-    return partition_for(GROUP, len(topic.partitions))
+    def answers(self) -> Iterator[tuple[str, Any]]:
+        """Yield each request, and the part of its response that is compared."""
+        created = [{"name": self.topic, "num_partitions": 2, "replication_factor": 1}]
+        self.client.call("create_topics", 7, topics=created, timeout_ms=10_000)
+        self.client.call("find_coordinator", 4, key_type=0, coordinator_keys=[self.group])
+        eventually(self.fetched, lambda answer: answer[1] not in LOADING)
+        yield from self._offsets()
+        yield from self._members()
+        yield from self._markers()
 
+    def fetched(self) -> tuple[int, int]:
+        """Return the group's stable offset and its error code."""
+        group = {"group_id": self.group, "topics": [{"name": self.topic, "partition_indexes": [0]}]}
+        answer = only(self.client.call("offset_fetch", 8, groups=[group], require_stable=True).groups)
+        if answer.error_code:
+            return -1, int(answer.error_code)
+        one = only(only(answer.topics).partitions)
+        return int(one.committed_offset), int(one.error_code)
 
-def batches(client: WireClient, topic: str, partition: int, ids: Sequence[int]) -> list[Any]:
-    """Return the batches of these producers in a log: epoch, first sequence, and records or the marker."""
-    partition_request = {"partition": partition, "fetch_offset": 0, "partition_max_bytes": 1 << 20}
-    answer = client.call(
-        "fetch",
-        11,
-        max_wait_ms=0,
-        min_bytes=0,
-        session_id=0,
-        session_epoch=-1,
-        topics=[{"topic": topic, "partitions": [partition_request]}],
-    )
-    content, found = bytes(only(only(answer.responses).partitions).records), []
-    for position, header in iterate_headers(content):
-        if header.producer_id not in ids:
-            continue
-        identity = (ids.index(header.producer_id), header.producer_epoch, header.is_transactional)
-        if header.is_control:
-            one = marker_of_batch(content[position : position + header.size_bytes])
-            assert one is not None
-            found.append((*identity, one.control_type.name))
-        else:
-            found.append((*identity, header.base_sequence, header.records_count))
-    return found
+    def settled(self) -> tuple[int, int]:
+        """Return the group's stable offset when no transaction holds it back any more."""
+        return eventually(self.fetched, lambda answer: answer[1] != 88)
 
-
-def producer_of(client: WireClient, name: str) -> Producer:
-    return Producer(client, f"{ID}-{name}", topic=TOPIC, group=GROUP)
-
-
-def answers(server: Server) -> Iterator[tuple[str, Any]]:
-    """Yield each request, and the part of its response that is compared."""
-    with WireClient(server.bootstrap) as client:
-        created = [{"name": TOPIC, "num_partitions": 2, "replication_factor": 1}]
-        client.call("create_topics", 7, topics=created, timeout_ms=10_000)
-        client.call("find_coordinator", 4, key_type=0, coordinator_keys=[GROUP])
-        eventually(lambda: fetched(client), lambda answer: answer[1] not in LOADING)
-        yield from _offsets(client)
-        yield from _members(client)
-        yield from _markers(client)
-
-
-def _offsets(client: WireClient) -> Iterator[tuple[str, Any]]:
-    for version in range(5):
-        producer = producer_of(client, f"v{version}")
-        yield f"{version} not added", producer.commit(version)
-        yield f"{version} added", producer.add_offsets()
-        yield f"{version} first", producer.commit(version, 10 + version)
-        yield f"{version} again", producer.commit(version, 20 + version)
-        yield f"{version} pending", fetched(client)
-        yield f"{version} ended", producer.end(COMMIT if version % 2 == 0 else ABORT)
-        yield f"{version} counts", settled(client)
-        yield f"{version} after the end", producer.commit(version)
-        older = producer.epoch
-        producer.init()
-        newer, producer.epoch = producer.epoch, older
-        yield f"{version} epochs", (older, newer)
-        yield f"{version} fenced", producer.commit(version)
-    implicit = producer_of(client, "implicit")
-    yield "5 not added", implicit.commit(5, 30)
-    yield "5 state", implicit.state()
-    yield "5 pending", fetched(client)
-    yield "5 ended", implicit.end(COMMIT)
-    yield "5 counts", settled(client)
-    other = producer_of(client, "other")
-    other.transactional_id = f"{ID}-nobody"
-    for version in (2, 3, 4, 5):
-        yield f"{version} unknown id", other.commit(version)
-    other.transactional_id = f"{ID}-other"
-    other.producer_id += 1_000_000
-    for version in (2, 3, 4, 5):
-        yield f"{version} another producer", other.commit(version)
-    partition = group_partition(client)
-    ids = [implicit.producer_id]
-    yield "batches of offsets", batches(client, OFFSETS, partition, ids)
-    yield "producers of offsets", producers(client, OFFSETS, partition, ids)
-
-
-def _members(client: WireClient) -> Iterator[tuple[str, Any]]:
-    producer = producer_of(client, "members")
-    producer.add_offsets()
-    for version in (3, 4, 5):
-        yield f"{version} no group", producer.commit(version, group_id="")
-        yield (
-            f"{version} a generation of nobody",
-            producer.commit(version, generation_id_or_member_epoch=4, member_id="m"),
+    def mark(self, version: int, *markers: dict[str, Any]) -> list[tuple[str, int, int]]:
+        """Write markers, and return topic, partition and code of each result, without the producers."""
+        answer = self.client.call("write_txn_markers", version, markers=list(markers))
+        return sorted(
+            (topic.name.replace(self.run, ""), one.partition_index, one.error_code)
+            for each in answer.markers
+            for topic in each.topics
+            for one in topic.partitions
         )
-        yield (
-            f"{version} of an instance",
-            producer.commit(version, generation_id_or_member_epoch=4, member_id="m", group_instance_id="i"),
-        )
-    yield "members end", producer.end(ABORT)
-    yield "members leave it", settled(client)
 
+    def producers(self, topic: str, partition: int, ids: Sequence[int]) -> list[Any]:
+        """Describe these producers, in their order; of a time only whether there is one."""
+        topics = [{"name": topic, "partition_indexes": [partition]}]
+        answer = self.client.call("describe_producers", 0, topics=topics)
+        found = only(only(answer.topics).partitions)
+        by_id = {one.producer_id: plain(one, 0) for one in found.active_producers}
+        described = [by_id.get(producer_id, {}) for producer_id in ids]
+        for one in described:
+            one.pop("producer_id", None)
+            if "last_timestamp" in one:
+                one["last_timestamp"] = one["last_timestamp"] > 0
+            if topic == OFFSETS and "current_txn_start_offset" in one:
+                one["current_txn_start_offset"] = one["current_txn_start_offset"] >= 0
+        return described
 
-def _markers(client: WireClient) -> Iterator[tuple[str, Any]]:
-    one, two = producer_of(client, "one"), producer_of(client, "two")
-    two.init()
-    ids = [one.producer_id, two.producer_id]
-    yield "added", (one.add_partition(), two.add_partition())
-    yield "sent", (one.send(0), one.send(1), two.send(0))
-    yield "open", producers(client, TOPIC, 0, ids)
-    yield "ended", one.end(COMMIT)
-    yield "one ended", producers(client, TOPIC, 0, ids)
-    two_0 = (two.producer_id, two.epoch)
-    for version in (1, 2):
-        yield f"{version} nothing", mark(client, version)
-        yield f"{version} nowhere", mark(client, version, marker(*two_0, ABORT, ("nowhere", 0), (TOPIC, 9)))
-        yield (
-            f"{version} older",
-            mark(client, version, marker(two.producer_id, two.epoch - 1, ABORT, (TOPIC, 0))),
+    def group_partition(self) -> int:
+        """Return the partition of `__consumer_offsets` that keeps the group."""
+        topic = only(self.client.call("metadata", 9, topics=[{"name": OFFSETS}]).topics)
+        return partition_for(self.group, len(topic.partitions))
+
+    def batches(self, topic: str, partition: int, ids: Sequence[int]) -> list[Any]:
+        """Return the batches of these producers: epoch, first sequence, and records or the marker."""
+        partition_request = {"partition": partition, "fetch_offset": 0, "partition_max_bytes": 1 << 20}
+        answer = self.client.call(
+            "fetch",
+            11,
+            max_wait_ms=0,
+            min_bytes=0,
+            session_id=0,
+            session_epoch=-1,
+            topics=[{"topic": topic, "partitions": [partition_request]}],
         )
-    yield "still open", producers(client, TOPIC, 0, ids[1:])
-    yield "hanging is aborted", mark(client, 1, marker(*two_0, ABORT, (TOPIC, 0), by=3))
-    yield "is aborted", producers(client, TOPIC, 0, ids[1:])
-    yield "older coordinator", mark(client, 1, marker(*two_0, ABORT, (TOPIC, 0), by=2))
-    yield "once more", mark(client, 1, marker(*two_0, ABORT, (TOPIC, 0), by=3))
-    yield (
-        "older transaction version",
-        mark(client, 2, marker(two.producer_id, two.epoch, ABORT, (TOPIC, 0), by=3, version=1)),
-    )
-    yield "late record", two.send(1)
-    fresh = 900_000_000 + one.producer_id
-    yield "of nobody", mark(client, 2, marker(fresh, 4, COMMIT, (TOPIC, 1), version=2))
-    yield "newer", mark(client, 2, marker(fresh, 6, COMMIT, (TOPIC, 1), version=2))
-    yield "older of two", mark(client, 2, marker(fresh, 5, COMMIT, (TOPIC, 1), version=2))
-    yield "nobody", producers(client, TOPIC, 1, [fresh])
-    yield (
-        "two of one",
-        mark(
-            client, 2, marker(fresh, 7, ABORT, (TOPIC, 1)), marker(fresh, 8, COMMIT, (TOPIC, 1), (TOPIC, 0))
-        ),
-    )
-    yield "markers", batches(client, TOPIC, 1, [fresh])
-    yield "same epoch, ended", mark(client, 2, marker(fresh, 8, COMMIT, (TOPIC, 1), version=2))
-    same = marker(*two_0, ABORT, (TOPIC, 0), by=3, version=2)
-    yield "same epoch, open", mark(client, 2, same)
-    yield "log", batches(client, TOPIC, 0, ids)
-    partition = group_partition(client)
-    yield "offsets", mark(client, 2, marker(fresh, 0, COMMIT, (OFFSETS, partition)))
-    yield "no epoch", mark(client, 2, marker(fresh, -1, COMMIT, (OFFSETS, partition), (TOPIC, 1)))
-    yield "no producer", mark(client, 2, marker(-1, 0, COMMIT, (OFFSETS, partition), (TOPIC, 1)))
+        content, found = bytes(only(only(answer.responses).partitions).records), []
+        for position, header in iterate_headers(content):
+            if header.producer_id not in ids:
+                continue
+            identity = (ids.index(header.producer_id), header.producer_epoch, header.is_transactional)
+            if header.is_control:
+                one = marker_of_batch(content[position : position + header.size_bytes])
+                assert one is not None
+                found.append((*identity, one.control_type.name))
+            else:
+                found.append((*identity, header.base_sequence, header.records_count))
+        return found
+
+    def producer_of(self, name: str) -> Producer:
+        return Producer(self.client, f"{self.prefix}-{name}", topic=self.topic, group=self.group)
+
+    def _offsets(self) -> Iterator[tuple[str, Any]]:
+        for version in range(5):
+            producer = self.producer_of(f"v{version}")
+            yield f"{version} not added", producer.commit(version)
+            yield f"{version} added", producer.add_offsets()
+            yield f"{version} first", producer.commit(version, 10 + version)
+            yield f"{version} again", producer.commit(version, 20 + version)
+            yield f"{version} pending", self.fetched()
+            yield f"{version} ended", producer.end(COMMIT if version % 2 == 0 else ABORT)
+            yield f"{version} counts", self.settled()
+            yield f"{version} after the end", producer.commit(version)
+            older = producer.epoch
+            producer.init()
+            newer, producer.epoch = producer.epoch, older
+            yield f"{version} epochs", (older, newer)
+            yield f"{version} fenced", producer.commit(version)
+        implicit = self.producer_of("implicit")
+        yield "5 not added", implicit.commit(5, 30)
+        yield "5 state", implicit.state()
+        yield "5 pending", self.fetched()
+        yield "5 ended", implicit.end(COMMIT)
+        yield "5 counts", self.settled()
+        other = self.producer_of("other")
+        other.transactional_id = f"{self.prefix}-nobody"
+        for version in (2, 3, 4, 5):
+            yield f"{version} unknown id", other.commit(version)
+        other.transactional_id = f"{self.prefix}-other"
+        other.producer_id += 1_000_000
+        for version in (2, 3, 4, 5):
+            yield f"{version} another producer", other.commit(version)
+        partition = self.group_partition()
+        ids = [implicit.producer_id]
+        yield "batches of offsets", self.batches(OFFSETS, partition, ids)
+        yield "producers of offsets", self.producers(OFFSETS, partition, ids)
+
+    def _members(self) -> Iterator[tuple[str, Any]]:
+        producer = self.producer_of("members")
+        producer.add_offsets()
+        for version in (3, 4, 5):
+            yield f"{version} no group", producer.commit(version, group_id="")
+            yield (
+                f"{version} a generation of nobody",
+                producer.commit(version, generation_id_or_member_epoch=4, member_id="m"),
+            )
+            yield (
+                f"{version} of an instance",
+                producer.commit(
+                    version, generation_id_or_member_epoch=4, member_id="m", group_instance_id="i"
+                ),
+            )
+        yield "members end", producer.end(ABORT)
+        yield "members leave it", self.settled()
+
+    def _markers(self) -> Iterator[tuple[str, Any]]:
+        one, two = self.producer_of("one"), self.producer_of("two")
+        two.init()
+        ids = [one.producer_id, two.producer_id]
+        yield "added", (one.add_partition(), two.add_partition())
+        yield "sent", (one.send(0), one.send(1), two.send(0))
+        yield "open", self.producers(self.topic, 0, ids)
+        yield "ended", one.end(COMMIT)
+        yield "one ended", self.producers(self.topic, 0, ids)
+        two_0 = (two.producer_id, two.epoch)
+        for version in (1, 2):
+            yield f"{version} nothing", self.mark(version)
+            yield (
+                f"{version} nowhere",
+                self.mark(version, marker(*two_0, ABORT, ("nowhere", 0), (self.topic, 9))),
+            )
+            yield (
+                f"{version} older",
+                self.mark(version, marker(two.producer_id, two.epoch - 1, ABORT, (self.topic, 0))),
+            )
+        yield "still open", self.producers(self.topic, 0, ids[1:])
+        yield "hanging is aborted", self.mark(1, marker(*two_0, ABORT, (self.topic, 0), by=3))
+        yield "is aborted", self.producers(self.topic, 0, ids[1:])
+        yield "older coordinator", self.mark(1, marker(*two_0, ABORT, (self.topic, 0), by=2))
+        yield "once more", self.mark(1, marker(*two_0, ABORT, (self.topic, 0), by=3))
+        yield (
+            "older transaction version",
+            self.mark(2, marker(two.producer_id, two.epoch, ABORT, (self.topic, 0), by=3, version=1)),
+        )
+        yield "late record", two.send(1)
+        fresh = 900_000_000 + one.producer_id
+        yield "of nobody", self.mark(2, marker(fresh, 4, COMMIT, (self.topic, 1), version=2))
+        yield "newer", self.mark(2, marker(fresh, 6, COMMIT, (self.topic, 1), version=2))
+        yield "older of two", self.mark(2, marker(fresh, 5, COMMIT, (self.topic, 1), version=2))
+        yield "nobody", self.producers(self.topic, 1, [fresh])
+        yield (
+            "two of one",
+            self.mark(
+                2,
+                marker(fresh, 7, ABORT, (self.topic, 1)),
+                marker(fresh, 8, COMMIT, (self.topic, 1), (self.topic, 0)),
+            ),
+        )
+        yield "markers", self.batches(self.topic, 1, [fresh])
+        yield "same epoch, ended", self.mark(2, marker(fresh, 8, COMMIT, (self.topic, 1), version=2))
+        same = marker(*two_0, ABORT, (self.topic, 0), by=3, version=2)
+        yield "same epoch, open", self.mark(2, same)
+        yield "log", self.batches(self.topic, 0, ids)
+        partition = self.group_partition()
+        yield "offsets", self.mark(2, marker(fresh, 0, COMMIT, (OFFSETS, partition)))
+        yield "no epoch", self.mark(2, marker(fresh, -1, COMMIT, (OFFSETS, partition), (self.topic, 1)))
+        yield "no producer", self.mark(2, marker(-1, 0, COMMIT, (OFFSETS, partition), (self.topic, 1)))
 
 
 def test_both_answer_the_same_about_offsets_and_markers_of_transactions(
     ottla: Server, reference: Server
 ) -> None:
-    for ours, theirs in zip(answers(ottla), answers(reference), strict=True):
-        assert ours == theirs
+    run = os.urandom(3).hex()
+    with WireClient(ottla.bootstrap) as ours, WireClient(reference.bootstrap) as theirs:
+        requests = TransactionalRequests(ours, run), TransactionalRequests(theirs, run)
+        for answers in zip(*(one.answers() for one in requests), strict=True):
+            assert answers[0] == answers[1]

@@ -11,7 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.node.client.exact_json import MAX_PARTS, dump_json, is_same_json, load_for_comparison, load_json
+from ottla.node.client.exact_json import (
+    MAX_PARTS,
+    check_parts,
+    dump_json,
+    is_same_json,
+    load_for_comparison,
+    load_json,
+)
 
 DIGITS = st.text("0123456789", min_size=1, max_size=40)
 NUMBERS = st.builds(
@@ -173,3 +180,34 @@ def test_a_long_text_is_not_taken_for_many_values() -> None:
     text = "a, b and {c}, " * MAX_PARTS
 
     assert load_json(orjson.dumps({"text": text})) == {"text": text}
+
+
+def parts_outside_texts(document: bytes) -> int:
+    """Count the commas and opening brackets outside texts, byte by byte."""
+    count, in_text, is_escaped = 0, False, False
+    for byte in document.decode():
+        if in_text:
+            in_text = is_escaped or byte != '"'
+            is_escaped = byte == "\\" and not is_escaped
+        else:
+            in_text = byte == '"'
+            count += byte in ",{["
+    return count
+
+
+TEXTS = st.text(alphabet='"\\,[{a', max_size=6)
+VALUES = st.recursive(
+    TEXTS | st.integers(0, 99),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXTS, inner, max_size=4),
+)
+
+
+@given(VALUES)
+def test_commas_and_brackets_of_texts_are_no_values(value: object) -> None:
+    document = orjson.dumps(value)
+    parts = parts_outside_texts(document)
+
+    check_parts(document, parts)
+    if parts:
+        with pytest.raises(ValueError, match="more than"):
+            check_parts(document, parts - 1)

@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 import pytest
 
-from ottla.node.client.exact_json import MAX_NESTING, dump_json, load_json
+from ottla.node.client.exact_json import MAX_NESTING, MAX_PARTS, dump_json, load_json
 from ottla.node.rest_api.json_stream import JsonStream
 
 DOCUMENTS: list[Any] = [
@@ -49,8 +49,8 @@ def test_documents_are_found_wherever_the_stream_is_cut(between: bytes) -> None:
 def test_a_document_is_given_before_anything_follows_it() -> None:
     stream = JsonStream(1000)
 
-    assert stream.feed(b'{"a":') == []
-    assert stream.feed(b"1}") == [{"a": 1}]
+    assert not list(stream.feed(b'{"a":'))
+    assert list(stream.feed(b"1}")) == [{"a": 1}]
     assert not stream.is_in_document
 
 
@@ -82,7 +82,7 @@ def test_documents_before_a_broken_one_are_kept(text: bytes, before: int, proble
 
     assert documents == [{"a": 1}] * before
     assert problem in (stream.problem or "")
-    assert stream.feed(b'{"a":2}') == []
+    assert not list(stream.feed(b'{"a":2}'))
 
 
 def test_a_long_document_in_many_small_chunks_is_read_once() -> None:
@@ -92,6 +92,18 @@ def test_a_long_document_in_many_small_chunks_is_read_once() -> None:
     found = [one for at in range(0, len(document), 7) for one in stream.feed(document[at : at + 7])]
 
     assert len(found) == 1
+
+
+@pytest.mark.parametrize("value", [b"{},", b"["], ids=["beside each other", "within each other"])
+def test_a_document_of_too_many_values_is_refused_before_its_end(value: bytes) -> None:
+    stream = JsonStream(100_000_000)
+    assert not list(stream.feed(b'{"a":[' + value * (MAX_PARTS - 2)))
+    assert stream.problem is None
+
+    assert not list(stream.feed(value))
+
+    assert f"more than {MAX_PARTS:,} values" in (stream.problem or "")
+    assert not list(stream.feed(b'{"a":2}'))
 
 
 @pytest.mark.parametrize("number", [2**63, 2**64, -(2**64), 10**40])

@@ -55,3 +55,30 @@ def test_a_reader_that_is_cancelled_while_it_waits_delays_no_other() -> None:
         return second.done() and not second.cancelled()
 
     assert asyncio.run(scene())
+
+
+def test_items_of_one_request_give_way_after_a_turn() -> None:
+    now_s = 0.0
+
+    async def scene() -> list[int]:
+        nonlocal now_s
+        others, since = 0, [0]
+
+        async def probe() -> None:
+            nonlocal others
+            while True:
+                others += 1
+                await asyncio.sleep(0)
+
+        probing = asyncio.ensure_future(probe())
+        worker = LoopTurns(lambda: now_s).worker()
+        async for number in worker.each(range(1_000)):
+            assert number == len(since) - 1
+            now_s += loop_turns.TURN_S / loop_turns.ITEMS_PER_LOOK
+            since.append(others)
+        probing.cancel()
+        return since
+
+    since = asyncio.run(scene())
+
+    assert all(since[at] < since[at + 3 * loop_turns.ITEMS_PER_LOOK] for at in range(0, 900, 50))
