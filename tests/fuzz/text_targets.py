@@ -144,7 +144,7 @@ def _stream(content: bytes) -> None:
         documents += stream.feed(body[start : start + step])
     stream.end()
     whole = JsonStream(_MAX_DOCUMENT_BYTES)
-    at_once = whole.feed(body)
+    at_once = list(whole.feed(body))
     whole.end()
     assert len(documents) == len(at_once), f"{len(documents)} documents in pieces, {len(at_once)} at once"
     try_all(partial(_parse_document, one) for one in documents)
