@@ -24,6 +24,7 @@ from ottla.node.rest_api.answer_room import AnswerRoom
 from ottla.node.rest_api.body_room import BodyRoom
 from ottla.node.rest_api.http_server import HttpServer
 from ottla.node.rest_api.json_schema import Json, Schema, problem_of
+from ottla.node.rest_api.loop_turns import LoopTurns
 from ottla.node.rest_api.rest_error import RestError
 from ottla.node.rest_api.route import Answer, RestContext, RestRequest, Route
 from ottla.node.security.sasl.failed_logins import FailedLogins
@@ -272,6 +273,13 @@ class _SilentClient:
         return ask
 
 
+class _Records:
+    """The turns of a node's record service, and no slots."""
+
+    def __init__(self) -> None:
+        self.turns = LoopTurns()
+
+
 class _NoInstances:
     """The consumer instances of v2, of which none exists."""
 
@@ -309,7 +317,7 @@ def _handle(content: bytes) -> None:
             client=cast(Any, _SilentClient()),
             facts=cast(Any, _Facts()),
             own_client=cast(Any, None),
-            records=cast(Any, None),
+            records=cast(Any, _Records()),
             sender=lambda: nullcontext(cast(Any, _SilentClient())),
             caller=Caller("User:ANONYMOUS", "127.0.0.1", is_local=True),
             authentication=cast(Any, _Authentication()),
