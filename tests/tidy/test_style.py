@@ -30,7 +30,7 @@ ANY = {
     "node/process": 1,
     "node/quota": 1,  # values that coroutines receive and yield
     "node/replica": 8,
-    "node/rest_api": 95,  # JSON
+    "node/rest_api": 94,  # JSON
     "node/settings": 6,  # arguments by their names
     "node/start": 3,
     "node/tools": 3,
