@@ -23,7 +23,7 @@ MAX_NESTING: Final = 500
 # some megabytes would take hundreds, and block every thread while it is parsed.
 MAX_PARTS: Final = 500_000
 COMPARED_PARTS: Final = 50_000  # per record, since many are parsed on a loop that serves other clients
-_PARTS: Final = b",{["  # one of these is at the start of each part but the first
+_PARTS: Final = b",{["  # a comma before each further value, and the start of each array and object
 _NO_PARTS: Final = bytes(set(range(256)) - set(_PARTS))
 _NO_MARKS: Final = bytes(set(_NO_PARTS) - set(b'"'))
 # An unterminated text ends at the end of the document, so that any input is scanned once.

@@ -31,7 +31,7 @@ class JsonStream:
         self._max_document_bytes = max_document_bytes
         self._buffer = bytearray()
         # Of the document that has begun and not ended: how far it was scanned, and the state of the scan
-        # there.
+        # there; `_opened` counts its arrays and objects.
         self._scanned = 0
         self._depth = 0
         self._opened = 0
@@ -106,7 +106,7 @@ class JsonStream:
             return None
 
     def _load(self, start: int, end: int) -> Any:
-        """Return the document, or None and set `problem`."""
+        """Return the document; if it is refused, set `problem` and return None."""
         if end - start > self._max_document_bytes:
             self._refuse_size()
             return None
