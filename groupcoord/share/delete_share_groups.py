@@ -1,4 +1,4 @@
-"""DeleteGroups, where share groups are among them: their state goes first, then they go as other groups."""
+"""DeleteGroups for share groups: deletes their share-partition state, then the groups like all others."""
 
 from ottla.groupcoord.admin_commands import DeleteGroups
 from ottla.groupcoord.checked_append import checked_append

@@ -64,7 +64,7 @@ def missing_states(shard: GroupShard, group: ShareGroup, names: Collection[str],
 
 
 def begin_states(group: ShareGroup, wanted: Sequence[Wanted]) -> list[GroupRecord]:
-    """Return the record by which these are being initialized, even if they were being deleted."""
+    """Return the record that marks these partitions as initializing and no longer as deleting, if any."""
     states = group.states or ShareStates()
     initializing, deleting = dict(states.initializing), dict(states.deleting)
     for topic_id, name, partitions in wanted:

@@ -1,7 +1,7 @@
 """The address of a client: the peer of the connection, or the one that a trusted proxy forwards for.
 
-Shares are counted by it. Other peers are not believed: with an `X-Forwarded-For` of its own, a client could
-pose as a new one with every request.
+Limits and shares of slots are counted by this address. An `X-Forwarded-For` of any other peer is ignored:
+with it a client could pose as a new one in every request.
 """
 
 from collections.abc import Sequence

@@ -60,7 +60,7 @@ class ShareGroupSettings:
 
 
 class ShareGroupConfigs:
-    """Returns the settings of groups; `values` returns the node's current settings, `configs` a group's."""
+    """The settings of share groups: `configs` returns a group's own, `values` the node's for all others."""
 
     def __init__(
         self,

@@ -105,8 +105,7 @@ class BrokerConnections:
                 problems.append(error)
         if not self._addresses and not any(map(_is_name_known, self.settings.bootstrap_servers)):
             raise OptionError(PREFIX + "bootstrap.servers", "none of these host names can be resolved")
-        # A server that does not speak Kafka is reported rather than one that is down: waiting does not cure
-        # it.
+        # An error that waiting cannot mend, as from a server that does not speak Kafka, is the better report.
         raise next((one for one in problems if not one.code.retriable), problems[0])
 
     def close(self) -> None:

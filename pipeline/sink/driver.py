@@ -336,10 +336,9 @@ class Driver:
 
 
 def _is_complete(incarnation: _Incarnation, record: CommitRecord | None, used: int | None) -> bool:
-    """Return True if nothing is left of the last batch that this process planned.
+    """Return True if no task works on the last batch that this process planned.
 
-    That is so if it is decided, or if no task of it has taken a ticket. Otherwise tasks may still be working
-    on it.
+    This is certain if the batch is decided, or if none of its tasks has taken a ticket.
     """
     was_decided = record is not None and record.generation == incarnation.begun.generation
     return used is not None and (was_decided or used == 0)
