@@ -58,13 +58,16 @@ def _send(nodes: Nodes) -> str:
                 assert struct.unpack_from(">i", frame)[0] <= client.correlation_id
                 answer = decode(message_class("offset_commit", "Response"), 8, frame[5:])
                 assert not answer.topics[0].partitions[0].error_code, answer
-    return _scraped(nodes)
+    return _scraped(nodes, least_bytes=10_000_000)
 
 
 # ---- other names -----------------------------------------------------------------------------------------
 
 
-def _scraped(nodes: Nodes) -> str:
+def _scraped(nodes: Nodes, least_bytes: int = 1_000_000) -> str:
+    """Scrape a few times, once the metrics have the names: the lag of groups is read every few seconds."""
+    size = eventually(lambda: len(nodes.scrape()), lambda size: size >= least_bytes)
+    assert size >= least_bytes, f"a scrape has {size} bytes: the names are missing"
     sizes = [len(nodes.scrape()) for _ in range(SCRAPES)]
     assert max(sizes) <= MAX_SCRAPE_BYTES, f"a scrape has {max(sizes)} bytes"
     return f"scrapes of {max(sizes) / 1e6:.1f} MB"
