@@ -85,8 +85,6 @@ class JsonStream:
                         continue
             end = self._find_end()
             if end is None:
-                if self._opened > MAX_PARTS:
-                    self._refuse(f"more than {MAX_PARTS:,} values")
                 break
             document = self._load(start, end)
             if document is not None:
@@ -123,10 +121,9 @@ class JsonStream:
         self.problem = f"Produce request size is larger than allowed threshold {self._max_document_bytes}"
 
     def _find_end(self) -> int | None:
-        """Count brackets from where the last chunk ended; return the end of the document.
-
-        Returns None if the document goes on, or has more arrays and objects than `MAX_PARTS`: counting on
-        would only cost time.
+        """Count brackets from where the last chunk ended; return the end of the document, or None if it goes
+        on. A document of more arrays and objects than `MAX_PARTS` is refused at once: to count on would only
+        cost time.
         """
         buffer, at = self._buffer, self._scanned
         while self._opened <= MAX_PARTS:
@@ -148,6 +145,7 @@ class JsonStream:
                     self._scanned, self._opened = at + 1, 0
                     return at + 1
             at += 1
+        self._refuse(f"more than {MAX_PARTS:,} values")
         return None
 
 

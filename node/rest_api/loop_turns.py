@@ -12,7 +12,7 @@ from typing import Final, TypeVar
 T = TypeVar("T")
 
 TURN_S: Final = 0.005
-ITEMS_PER_LOOK: Final = 16  # at some 20 to 50 us each
+ITEMS_PER_LOOK: Final = 16  # at some 20 to 50 us each; a request of fewer waits for no turn
 
 
 class LoopTurns:
